@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_CORE_CC_H
+#define MT_CORE_CC_H
+
+/* Compiler words. Works with gcc and clang, hosted and freestanding. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MT_LIKELY(x) __builtin_expect(!!(x), 1)
+#define MT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define MT_INLINE static inline __attribute__((always_inline))
+#define MT_COLD __attribute__((cold, noinline))
+#define MT_NOINLINE __attribute__((noinline))
+#define MT_UNUSED __attribute__((unused))
+#define MT_HIDDEN __attribute__((visibility("hidden")))
+#define MT_PUBLIC __attribute__((visibility("default")))
+#define MT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define MT_FALLTHROUGH __attribute__((fallthrough))
+
+/* Caller owns the result and gives it back with `release`: lets gcc -fanalyzer follow it. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define MT_MALLOC(release) __attribute__((malloc, malloc(release, 1), warn_unused_result))
+#else
+#define MT_MALLOC(release) __attribute__((malloc, warn_unused_result))
+#endif
+
+#define MT_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define MT_ALIGN_UP(x, a) (((x) + ((a) - 1)) & ~((__typeof__(x))(a) - 1))
+#define MT_ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a) - 1))
+#define MT_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MT_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* Orders plain stores for a signal handler of the same thread; no machine instruction. */
+#define MT_SIGNAL_FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
+/* false and *ret_product set, or true when a * b does not fit (nothing set). */
+MT_INLINE int mt_mul_size(size_t a, size_t b, size_t *ret_product)
+{
+	return __builtin_mul_overflow(a, b, ret_product);
+}
+
+#endif

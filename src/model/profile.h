@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_MODEL_PROFILE_H
+#define MT_MODEL_PROFILE_H
+
+/*
+ * The profile in memory: what one tracked process allocated, as every format is read into it and every
+ * analysis computes on it. Nothing here knows a file format or prints. All indexes are checked by the
+ * reader that filled it: index 0 means "none" in every table, and element 0 exists and is empty.
+ * Bytes and nanoseconds; addresses are the process's own. All memory belongs to the profile's arena.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum mt_profile_frame_kind {
+	MT_FRAME_CALL = 0,   /* pc is a return address: look up pc - 1 */
+	MT_FRAME_EXACT = 1,  /* pc is an interrupted instruction + 1: look up pc - 1 */
+	MT_FRAME_SOURCE = 2, /* file and line given by the source, no pc */
+};
+
+enum mt_profile_stack_end { /* same values as in the state file */
+	MT_PROFILE_END_UNKNOWN = 0,
+	MT_PROFILE_END_COMPLETE = 1,
+	MT_PROFILE_END_DEPTH = 2,
+	MT_PROFILE_END_NO_INFO = 3,
+	MT_PROFILE_END_UNSUPPORTED = 4,
+	MT_PROFILE_END_UNREADABLE = 5,
+};
+
+struct mt_profile_module {
+	uint64_t lo, hi, bias;
+	const char *path; /* "" unknown; never NULL */
+	uint8_t build_id[32];
+	uint32_t build_id_bytes;
+	bool is_program, is_self, is_vdso, is_provider, is_loader;
+	uint64_t loaded_ns, unloaded_ns; /* since start; unloaded 0: still there */
+	uint64_t file_dev, file_inode;
+};
+
+/* One frame of the stack tree; the tree's roots have depth 0 and no pc. */
+struct mt_profile_node {
+	uint64_t pc;
+	uint32_t parent; /* node index; a root is its own parent */
+	uint32_t module; /* module index, 0: in no known module */
+	uint16_t depth;  /* frames from here to the root; 0 for a root */
+	uint8_t kind;    /* enum mt_profile_frame_kind */
+	uint8_t end;     /* enum mt_profile_stack_end of the whole stack (inherited from the root) */
+	bool by_frame_pointer; /* found by the frame-pointer fallback */
+	const char *source_file; /* MT_FRAME_SOURCE: file; else NULL */
+	uint32_t source_line;
+};
+
+/* Counters that site, cell, thread and heap rows share. */
+struct mt_profile_counts {
+	uint64_t allocs, frees;
+	uint64_t bytes, freed_bytes;
+	uint64_t temporaries;
+};
+
+struct mt_profile_site {
+	uint32_t node; /* innermost frame */
+	uint32_t heap; /* heap index */
+	uint32_t label; /* label index, 0: none */
+	uint8_t call;  /* enum mt_state_call: malloc, calloc, operator new ... */
+	uint64_t first_ns;
+	struct mt_profile_counts counts; /* sum over cells */
+	/* from the block table: blocks that are live now, and their ages */
+	uint64_t live_count, live_bytes;
+	uint64_t oldest_ns, newest_ns; /* birth of oldest and newest live block, since start */
+	uint64_t peak_bytes;       /* highest live bytes of this site */
+	uint64_t peak_bound_bytes; /* 0: exact; else peak_bytes is off by at most this */
+	uint64_t at_peak_bytes, at_peak_count; /* at the time of the process's peak */
+	uint64_t size_hist[32];    /* enum as mt_state_size_bucket; sums to counts.allocs unless hist_missing */
+	uint64_t size_hist_missing;/* allocations whose size bucket is not known */
+	uint64_t life_hist[10];    /* frees by age, mt_state_life_bucket */
+	uint32_t first_cell, cell_count; /* slice of profile.cell_by_site */
+};
+
+struct mt_profile_cell {
+	uint32_t site, thread;
+	struct mt_profile_counts counts;
+	uint64_t live_count, live_bytes; /* blocks allocated by this thread and still live */
+};
+
+struct mt_profile_thread {
+	uint32_t tid;
+	char name[17];
+	bool ended;
+	uint32_t reuse_count;
+	uint64_t start_ns;
+	struct mt_profile_counts heap[4]; /* enum mt_state_heap_class: malloc, mmap, brk, custom */
+	int64_t live_bytes, peak_bytes;
+	uint64_t reallocs, realloc_grown, temporaries, unknown_frees, failed_allocs;
+	uint64_t captures, memo_hits, same_as_last, joined, frames_walked, row_misses, fp_steps;
+	uint64_t ends[8];
+	uint64_t unplaced_allocs, unplaced_bytes, untracked_allocs, untracked_bytes;
+};
+
+/* A block that was live when the profile was read. */
+struct mt_profile_block {
+	uint64_t address, size;
+	uint64_t born_ns; /* since start */
+	uint32_t site, thread; /* 0: not known (tables were full) */
+};
+
+struct mt_profile_heap {
+	const char *name; /* "malloc", "mmap", "brk", or a custom heap's name */
+	struct mt_profile_counts counts;
+	uint64_t live_count, live_bytes;
+};
+
+struct mt_profile {
+	/* identity */
+	int32_t pid, ppid;
+	uint64_t proc_start_ticks;
+	uint8_t boot_id[16];
+	const char *exe, *cmdline, *output, *options; /* never NULL */
+	uint32_t arch, libc, door, mode, depth, version_major, version_minor;
+	uint64_t wall_start_ns; /* CLOCK_REALTIME */
+	uint64_t duration_ns;   /* from start to the newest time seen */
+	uint64_t time_resolution_ns; /* of every *_ns above that counts from start */
+	uint32_t end_kind;      /* enum mt_state_end */
+	int32_t end_code;
+	uint64_t notes;         /* enum mt_state_notes */
+	uint64_t lost[16];      /* enum mt_state_lost */
+	uint64_t region_refused[32]; /* by enum mt_state_region_kind */
+	uint64_t state_bytes;   /* storage used by the tracker's tables */
+
+	/* process totals of the malloc heap: sums over threads, exact */
+	struct mt_profile_counts totals;
+	uint64_t reallocs, unknown_frees, failed_allocs;
+	uint64_t live_count, live_bytes;     /* by the counters: allocs - frees */
+	uint64_t block_count, block_bytes;   /* by the block table, malloc heap */
+	uint64_t peak_bytes, peak_ns;
+	uint64_t peak_bound_bytes;           /* 0: exact */
+
+	/* tables: [0] is an empty element */
+	uint32_t module_count, node_count, site_count, cell_count, thread_count, heap_count, label_count;
+	struct mt_profile_module *module;
+	struct mt_profile_node *node;
+	struct mt_profile_site *site;
+	struct mt_profile_cell *cell;
+	uint32_t *cell_by_site; /* cell indexes grouped by site */
+	struct mt_profile_thread *thread;
+	struct mt_profile_heap *heap; /* from 0 */
+	const char **label;           /* label[0] = "" */
+	uint64_t blocks;
+	struct mt_profile_block *block; /* from 0, sorted by site, then address */
+
+	/* what the reader had to leave out, one sentence each; empty for a healthy file */
+	uint32_t warning_count;
+	const char **warning;
+
+	struct mt_arena *arena; /* owns all of the above */
+};
+
+struct mt_arena;
+/* Frees the profile and all that it points to; NULL is allowed. */
+void mt_profile_free(struct mt_profile *p);
+/* An empty profile with its own arena and element 0 of each table, or NULL (ENOMEM). */
+struct mt_profile *mt_profile_new(void);
+
+/*
+ * Fills frame indexes of a site's stack, innermost first; returns how many (at most max).
+ */
+uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *ret_nodes, uint32_t max);
+
+#endif

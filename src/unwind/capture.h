@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_UNWIND_CAPTURE_H
+#define MT_UNWIND_CAPTURE_H
+
+/*
+ * Call-stack capture for one thread: memo -> join with the last stack -> walk. See the design notes in
+ * docs/decisions and the comments in capture.c for why a verified reuse is exact.
+ *
+ * The caller hands in the state at the call of the hooked function: SP (the CFA of the caller's call:
+ * value of the stack pointer after the call returns), return address and frame pointer. It gets back a
+ * token that it attached to the same (stack, tag) before, or 0 and the stack in full.
+ *
+ * Everything here is async-signal-safe as long as one thread's capture state is not re-entered (the
+ * hook's guard sees to that), takes no lock, allocates nothing except through mt_capture_memo_attach.
+ */
+
+#include "elf/modules.h"
+
+enum { MT_DEPTH_MAX = 256 };
+
+/* How a stack ended. Values go into the state file: never renumber. */
+enum mt_stack_end {
+	MT_STACK_COMPLETE = 1,    /* at the thread's or program's entry (undefined return address) */
+	MT_STACK_DEPTH = 2,       /* cut at the depth limit */
+	MT_STACK_NO_INFO = 3,     /* code without unwind information (JIT, assembler), fallback failed */
+	MT_STACK_UNSUPPORTED = 4, /* a rule that the unwinder does not evaluate */
+	MT_STACK_UNREADABLE = 5,  /* the next frame lies outside the stack's mapping */
+};
+enum { MT_STACK_END_COUNT = 6 };
+
+/* One frame. Outermost first in struct mt_capture. */
+struct mt_frame {
+	uintptr_t slot; /* address that holds ra (x86-64: CFA - 8); 0 for a frame that may not be reused */
+	uintptr_t ra;   /* return address; for an interrupted frame (signal) the exact pc + 1 */
+	uint64_t hash;  /* running hash from the outermost frame inward, end kind mixed in */
+	uint32_t node;  /* free for the caller: 0 when new (the runtime keeps its stack-tree node) */
+	uint32_t flags; /* enum mt_frame_flags */
+};
+
+enum mt_frame_flags {
+	MT_FRAME_EXACT_PC = 1, /* interrupted, not calling: symbolize ra - 1 as the exact pc */
+	MT_FRAME_BY_FP = 2,    /* reached by the frame-pointer fallback, not by unwind information */
+};
+
+/* What the unwinder counted in this thread; all by the owner thread, read by anybody (relaxed). */
+struct mt_capture_counts {
+	uint64_t captures, memo_hits, same_as_last, joined, frames_walked;
+	uint64_t row_misses;
+	uint64_t ends[MT_STACK_END_COUNT]; /* per capture that was not a memo hit */
+	uint64_t fp_steps;                 /* frames found by the frame-pointer fallback */
+};
+
+struct mt_memo; /* 256 sets x 2 ways of remembered stacks; about 300 KiB, touched lazily */
+
+struct mt_capture {
+	/* owner thread only */
+	uint32_t count;      /* frames of the last stack */
+	uint32_t end;        /* enum mt_stack_end of the last stack */
+	uint64_t hash;       /* identity of (last stack, tag): frames, end, tag */
+	uint64_t tag;        /* of the last stack */
+	uint32_t token;      /* of the last stack, 0: none yet */
+	uint32_t depth_max;  /* 1..MT_DEPTH_MAX, set by mt_capture_init */
+	uint32_t generation; /* of the module list that the state below belongs to */
+	uint32_t reserved;
+	struct mt_memo *memo; /* NULL until attached */
+	uintptr_t stack_lo, stack_hi; /* the mapping that held SP last, 0: unknown */
+	struct mt_capture_counts counts;
+	uint64_t private_words[64]; /* capture.c's own: dependencies, adaptive counters */
+	struct mt_frame frame[MT_DEPTH_MAX + 1]; /* outermost first */
+};
+
+/* Row cache shared by all threads of the process: one per process, in memory that starts as zeros. */
+struct mt_row_cache;
+size_t mt_row_cache_bytes(void);
+size_t mt_memo_bytes(void);
+
+/* What the unwinder needs of the process. One object, set up before the first capture. */
+struct mt_unwind {
+	struct mt_row_cache *rows;
+	/* current module list, published with release; the unwinder loads it with acquire */
+	const struct mt_module_list *modules;
+	int pid; /* for reads that cannot fault (process_vm_readv on ourselves) */
+	/*
+	 * Rises whenever a module may have come or gone (written by the loader's notifier or by a hook;
+	 * any change of value counts). The unwinder loads it once a capture (acquire); when it differs
+	 * from the value it last saw it calls on_change before using any cached row.
+	 */
+	const volatile uint64_t *change_count;
+	/* refreshes the module list if it can; may publish a new `modules`; returns nothing */
+	void (*on_change)(void);
+};
+
+/* The process-wide object; all zero means "not set up" and every capture then ends NO_INFO. */
+extern struct mt_unwind mt_unwind MT_HIDDEN;
+
+/* c is zeroed memory. Thread's owner only. */
+void mt_capture_init(struct mt_capture *c, uint32_t depth_max);
+
+/* memo: zeroed memory of mt_memo_bytes(), or memory detached from another (ended) thread. */
+void mt_capture_memo_attach(struct mt_capture *c, struct mt_memo *memo);
+
+/* Forgets everything that was cached for this thread (after fork, for a reused thread state). */
+void mt_capture_reset(struct mt_capture *c);
+
+/*
+ * Captures the stack that begins at the caller whose call returns to `ra`. `tag` takes part in the
+ * identity (heap, function kind, label). Returns the token that mt_capture_remember() attached to the
+ * same stack and tag, or 0: then c->frame[0..count) holds the stack, c->end and c->hash are set, and
+ * nodes of frames shared with the previous stack are kept (frame[i].node != 0).
+ * When a token is returned c->count/frame need not describe this stack.
+ */
+uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
+			  uint64_t tag);
+
+/* Attaches token (not 0) to the stack that the last mt_capture_stack() of this thread described. */
+void mt_capture_remember(struct mt_capture *c, uint32_t token);
+
+/*
+ * Reference walk for tests and --verify: no cache, no reuse; every step by mt_row_decode. Writes up
+ * to max return addresses, innermost first; returns the count, *ret_end how it ended.
+ */
+uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra, uint32_t max,
+			   enum mt_stack_end *ret_end);
+
+#endif
