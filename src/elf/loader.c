@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads the loader's link map (glibc: _r_debug, musl: _dl_debug_addr, both as <link.h> describes) and
+ * turns it into a module list. A static program has no loader: its only module comes from the
+ * kernel's auxiliary vector.
+ */
+#include "elf/loader.h"
+
+#include <link.h>
+
+#include "core/mem.h"
+#include "core/sys.h"
+
+/* Data symbols of the loader or libc; absent ones are NULL. Imports allowed by tools/imports.txt. */
+extern struct r_debug _r_debug __attribute__((weak));
+extern struct r_debug *_dl_debug_addr __attribute__((weak));
+extern void *__libc_stack_end __attribute__((weak));
+extern char **__environ __attribute__((weak));
+
+enum { MODULES_MAX = 4096, NAMESPACES_MAX = 32 };
+
+static struct {
+	const Elf64_auxv_t *auxv;
+	int pid;
+	int can_read_self; /* process_vm_readv works here */
+} loader;
+
+static struct r_debug *debug_struct(void)
+{
+	if (&_r_debug)
+		return &_r_debug;
+	return &_dl_debug_addr ? _dl_debug_addr : NULL;
+}
+
+/* Copies len bytes that may vanish at any moment; 0 or a negative errno value. */
+static int read_unsure(const void *from, void *to, size_t len)
+{
+	if (!from)
+		return -MT_EFAULT;
+	if (loader.can_read_self) {
+		long n = mt_sys_read_self(loader.pid, from, to, len);
+		return n == (long)len ? 0 : -MT_EFAULT;
+	}
+	/* seccomp forbids the call: ask whether the pages are mapped, then read. A page that goes
+	   between the two would fault; callers read only while the loader says it is at rest. */
+	uintptr_t page = MT_ALIGN_DOWN((uintptr_t)from, 4096);
+	uint8_t vec[2];
+	if (mt_sys3(__NR_mincore, page, (uintptr_t)from + len - page, vec) < 0)
+		return -MT_EFAULT;
+	mt_mem_copy(to, from, len);
+	return 0;
+}
+
+uintptr_t mt_loader_auxv(const Elf64_auxv_t *auxv, uint64_t type)
+{
+	if (!auxv)
+		return 0;
+	for (; auxv->a_type != AT_NULL; auxv++)
+		if (auxv->a_type == type)
+			return auxv->a_un.a_val;
+	return 0;
+}
+
+const char *mt_loader_env(char **envp, const char *name)
+{
+	size_t len = mt_str_len(name);
+	for (; envp && *envp; envp++)
+		if (mt_str_starts(*envp, name) && (*envp)[len] == '=')
+			return *envp + len + 1;
+	return NULL;
+}
+
+int mt_loader_start_block(struct mt_start_block *ret_block)
+{
+	char **envp = NULL;
+	if (&__libc_stack_end && __libc_stack_end) {
+		long *block = __libc_stack_end;
+		ret_block->argc = (int)block[0];
+		ret_block->argv = (char **)(block + 1);
+		envp = ret_block->argv + block[0] + 1;
+	} else if (&__environ && __environ) {
+		/* argv lies right below envp: strings end with a NULL, argc stands before them */
+		envp = __environ;
+		char **a = envp - 1;
+		long n = 0;
+		while (n < (1 << 20) && (long)a[-1] != n)
+			a--, n++;
+		if (n == (1 << 20))
+			return -MT_ENOENT;
+		ret_block->argc = (int)n;
+		ret_block->argv = a;
+	} else {
+		return -MT_ENOENT;
+	}
+	ret_block->envp = envp;
+	while (*envp)
+		envp++;
+	ret_block->auxv = (const Elf64_auxv_t *)(envp + 1);
+	return 0;
+}
+
+void mt_loader_init(const struct mt_start_block *block, int pid)
+{
+	char probe = 1, copy = 0;
+	loader.auxv = block->auxv;
+	loader.pid = pid;
+	loader.can_read_self = mt_sys_read_self(pid, &probe, &copy, 1) == 1 && copy == 1;
+}
+
+uintptr_t mt_loader_notifier(void)
+{
+	struct r_debug *d = debug_struct();
+	return d ? d->r_brk : 0;
+}
+
+int mt_loader_is_changing(void)
+{
+	struct r_debug *d = debug_struct();
+	return d && __atomic_load_n(&d->r_state, __ATOMIC_ACQUIRE) != RT_CONSISTENT;
+}
+
+/* A module from its link map entry: headers are found through the lowest mapped page. */
+static int module_from_map(const struct link_map *l, struct mt_module *ret_module)
+{
+	uintptr_t bias = l->l_addr;
+	const Elf64_Phdr *phdr = (const Elf64_Phdr *)mt_loader_auxv(loader.auxv, AT_PHDR);
+	uint32_t phnum = (uint32_t)mt_loader_auxv(loader.auxv, AT_PHNUM);
+	char first = 0;
+	int is_program = !l->l_prev && (read_unsure(l->l_name, &first, 1) || !first || !bias);
+
+	if (!is_program || !phdr) {
+		Elf64_Ehdr e;
+		if (read_unsure((const void *)bias, &e, sizeof(e)) ||
+		    !mt_mem_equal(e.e_ident, ELFMAG, SELFMAG) || e.e_phentsize != sizeof(Elf64_Phdr))
+			return -MT_EINVAL;
+		phdr = (const Elf64_Phdr *)(bias + e.e_phoff);
+		phnum = e.e_phnum;
+	}
+	Elf64_Phdr last;
+	if (!phnum || read_unsure(&phdr[phnum - 1], &last, sizeof(last)))
+		return -MT_EINVAL;
+	int err = mt_module_from_phdr(phdr, phnum, bias, ret_module);
+	if (!err)
+		ret_module->name = l->l_name ? l->l_name : "";
+	return err;
+}
+
+static void add_module(struct mt_module_list *list, const struct mt_module *m)
+{
+	if (list->count >= MODULES_MAX)
+		return;
+	for (uint32_t i = 0; i < list->count; i++)
+		if (m->lo < list->m[i].hi && list->m[i].lo < m->hi)
+			return; /* a library that namespaces share */
+	uint32_t i = list->count++;
+	for (; i && list->m[i - 1].lo > m->lo; i--)
+		list->m[i] = list->m[i - 1];
+	list->m[i] = *m;
+}
+
+static void add_from_auxv(struct mt_module_list *list)
+{
+	struct mt_module m;
+	const Elf64_Ehdr *vdso = (const Elf64_Ehdr *)mt_loader_auxv(loader.auxv, AT_SYSINFO_EHDR);
+	const Elf64_Phdr *phdr = (const Elf64_Phdr *)mt_loader_auxv(loader.auxv, AT_PHDR);
+	if (vdso) {
+		const Elf64_Phdr *ph = (const Elf64_Phdr *)((uintptr_t)vdso + vdso->e_phoff);
+		uintptr_t bias = (uintptr_t)vdso;
+		for (int i = 0; i < vdso->e_phnum; i++)
+			if (ph[i].p_type == PT_LOAD) {
+				bias = (uintptr_t)vdso + ph[i].p_offset - ph[i].p_vaddr;
+				break;
+			}
+		if (!mt_module_from_phdr(ph, vdso->e_phnum, bias, &m)) {
+			m.name = "[vdso]";
+			add_module(list, &m);
+		}
+	}
+	if (phdr && !debug_struct()) { /* static program */
+		uintptr_t bias = 0;
+		uint32_t n = (uint32_t)mt_loader_auxv(loader.auxv, AT_PHNUM);
+		for (uint32_t i = 0; i < n; i++)
+			if (phdr[i].p_type == PT_PHDR)
+				bias = (uintptr_t)phdr - phdr[i].p_vaddr;
+		/* without PT_PHDR: headers follow the ELF header at the first segment's start */
+		if (!bias && n && (uintptr_t)phdr > 0x10000000000u)
+			bias = MT_ALIGN_DOWN((uintptr_t)phdr, 4096);
+		if (!mt_module_from_phdr(phdr, n, bias, &m))
+			add_module(list, &m);
+	}
+}
+
+/* Follows one namespace's chain; returns how many entries were seen, or a negative errno value. */
+static int add_chain(struct mt_module_list *list, const struct link_map *at)
+{
+	int seen = 0;
+	while (at && seen < MODULES_MAX) {
+		struct link_map l;
+		struct mt_module m;
+		if (read_unsure(at, &l, sizeof(l)))
+			return -MT_EFAULT;
+		if (!module_from_map(&l, &m))
+			add_module(list, &m);
+		at = l.l_next;
+		seen++;
+	}
+	return seen;
+}
+
+static void keep_numbers(struct mt_module_list *list, const struct mt_module_list *previous)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		struct mt_module *m = &list->m[i];
+		const struct mt_module *old = previous ? mt_module_list_find(previous, m->lo) : NULL;
+		m->generation = list->generation;
+		if (!old || old->lo != m->lo || old->hi != m->hi || old->dynamic != m->dynamic ||
+		    old->build_id_bytes != m->build_id_bytes ||
+		    !mt_mem_equal(old->build_id, m->build_id, m->build_id_bytes))
+			continue;
+		m->number = old->number;
+		m->generation = old->generation;
+	}
+}
+
+struct mt_module_list *mt_loader_read_modules(const struct mt_module_list *previous)
+{
+	/* room for every module that the loader may have: the untouched rest costs nothing */
+	size_t bytes = sizeof(struct mt_module_list) + MODULES_MAX * sizeof(struct mt_module);
+	struct r_debug *d = debug_struct();
+	long at = mt_sys_mmap(NULL, bytes, MT_PROT_READ | MT_PROT_WRITE,
+			      MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_NORESERVE, -1, 0);
+	if (mt_sys_is_error(at))
+		return NULL;
+	struct mt_module_list *list = (struct mt_module_list *)at;
+	list->generation = previous ? previous->generation + 1 : 1;
+	int spaces = 0, failed = 0;
+	while (d && spaces++ < NAMESPACES_MAX) {
+		struct r_debug_extended e = {.base = {0}}; /* glibc 2.35+: namespaces are chained */
+		if (read_unsure(d, &e.base, sizeof(e.base))) {
+			failed = 1;
+			break;
+		}
+		failed |= add_chain(list, e.base.r_map) < 0;
+		if (e.base.r_version < 2 || read_unsure(d, &e, sizeof(e)))
+			break;
+		d = &e.r_next->base;
+	}
+	add_from_auxv(list);
+	if (failed) {
+		mt_sys_munmap(list, bytes);
+		return NULL;
+	}
+	keep_numbers(list, previous);
+	/* give back what is not needed */
+	size_t used = sizeof(*list) + (list->count + 1) * sizeof(struct mt_module);
+	used = MT_ALIGN_UP(used, 65536);
+	if (used < bytes)
+		mt_sys_munmap((char *)list + used, MT_ALIGN_DOWN(bytes - used, 4096));
+	list->map_bytes = used < bytes ? used : bytes;
+	return list;
+}
+
+uint32_t mt_loader_search_order(const struct mt_module_list *list, const struct mt_module **ret_order,
+				uint32_t max)
+{
+	struct r_debug *d = debug_struct();
+	uint32_t n = 0;
+	const struct link_map *at = d ? d->r_map : NULL;
+	for (uint32_t seen = 0; at && n < max && seen < MODULES_MAX; seen++) {
+		struct link_map l;
+		if (read_unsure(at, &l, sizeof(l)))
+			break;
+		const struct mt_module *m = mt_module_list_find(list, (uintptr_t)l.l_ld);
+		if (m)
+			ret_order[n++] = m;
+		at = l.l_next;
+	}
+	return n;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_ELF_LOADER_H
+#define MT_ELF_LOADER_H
+
+/*
+ * The loader's view of this process: where it keeps the list of modules, what it was started with.
+ * Nothing here calls the loader or takes its lock; the list may change under our hands, so every
+ * word of it is read by a system call that reports a bad address instead of faulting.
+ */
+
+#include "elf/modules.h"
+
+/* What the kernel put on the stack at exec. Pointers into that stack. */
+struct mt_start_block {
+	int argc;
+	char **argv;
+	char **envp;
+	const Elf64_auxv_t *auxv;
+};
+
+/* 0, or -ENOENT when the block cannot be found (then nothing was written). Start-up only. */
+int mt_loader_start_block(struct mt_start_block *ret_block);
+
+/* Value of an auxv entry, or 0. */
+uintptr_t mt_loader_auxv(const Elf64_auxv_t *auxv, uint64_t type);
+
+/* Value of NAME in envp, or NULL. */
+const char *mt_loader_env(char **envp, const char *name);
+
+/* Remembers auxv and our pid for the calls below. Once, before them. */
+void mt_loader_init(const struct mt_start_block *block, int pid);
+
+/*
+ * A new list of all modules: the program, the libraries of every namespace, the vdso. `previous` (may
+ * be NULL) supplies `number` and `generation` of modules that are still the same (same range, dynamic
+ * section and build-id). The list is mapped memory that is never unmapped. NULL: no memory, or the
+ * loader's list was in change and could not be read twice alike (the caller keeps the old list).
+ */
+struct mt_module_list *mt_loader_read_modules(const struct mt_module_list *previous);
+
+/* Modules in the order in which the loader searches them (first namespace), up to max. */
+uint32_t mt_loader_search_order(const struct mt_module_list *list, const struct mt_module **ret_order,
+				uint32_t max);
+
+/* Address of the function that the loader calls on each change of its list, or 0. */
+uintptr_t mt_loader_notifier(void);
+
+/* 1 while the loader says that a change is under way. */
+int mt_loader_is_changing(void);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ELF images as they lie in memory: program headers, build-id, dynamic symbols. Only mapped memory is
+ * read, never the file, so a deleted or replaced library makes no difference. The headers of a loaded
+ * module are trusted as far as the loader itself trusts them; symbol tables are bounded by what the
+ * hash tables say.
+ */
+#include "elf/modules.h"
+
+#include "core/mem.h"
+#include "core/sys.h"
+
+static void read_build_id(const uint8_t *notes, size_t bytes, struct mt_module *m)
+{
+	size_t at = 0;
+	while (at + sizeof(Elf64_Nhdr) <= bytes) {
+		const Elf64_Nhdr *n = (const Elf64_Nhdr *)(notes + at);
+		size_t name_at = at + sizeof(*n);
+		size_t desc_at = name_at + MT_ALIGN_UP((size_t)n->n_namesz, 4);
+		size_t next = desc_at + MT_ALIGN_UP((size_t)n->n_descsz, 4);
+		if (desc_at < name_at || next < desc_at || next > bytes)
+			return;
+		if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 &&
+		    mt_mem_equal(notes + name_at, "GNU", 4) && n->n_descsz <= MT_BUILD_ID_MAX) {
+			m->build_id_bytes = (uint8_t)n->n_descsz;
+			mt_mem_copy(m->build_id, notes + desc_at, n->n_descsz);
+			return;
+		}
+		at = next;
+	}
+}
+
+int mt_module_from_phdr(const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
+			struct mt_module *ret_module)
+{
+	struct mt_module m = {.bias = bias, .phdr = phdr, .phnum = phnum, .name = "", .lo = UINTPTR_MAX};
+	for (uint32_t i = 0; i < phnum; i++) {
+		uintptr_t at = bias + phdr[i].p_vaddr;
+		switch (phdr[i].p_type) {
+		case PT_LOAD:
+			if (at < m.lo)
+				m.lo = at;
+			if (at + phdr[i].p_memsz > m.hi)
+				m.hi = at + phdr[i].p_memsz;
+			break;
+		case PT_DYNAMIC:
+			m.dynamic = (const Elf64_Dyn *)at;
+			break;
+		case PT_GNU_EH_FRAME:
+			m.eh_frame_hdr = (const uint8_t *)at;
+			m.eh_frame_hdr_bytes = phdr[i].p_memsz;
+			break;
+		case PT_NOTE:
+			if (!m.build_id_bytes)
+				read_build_id((const uint8_t *)at, phdr[i].p_memsz, &m);
+			break;
+		}
+	}
+	if (m.lo >= m.hi)
+		return -MT_EINVAL;
+	*ret_module = m;
+	return 0;
+}
+
+/* The pieces of a module's dynamic section that symbol lookup needs. */
+struct dynamic_tables {
+	const Elf64_Sym *sym;
+	const char *str;
+	size_t str_bytes;
+	const uint32_t *gnu_hash;
+	const uint32_t *sysv_hash;
+	const uint16_t *versym;
+};
+
+/* glibc stores run-time addresses in the d_ptr entries, musl and the vdso leave them relative. */
+static const void *dynamic_pointer(const struct mt_module *m, uintptr_t value)
+{
+	if (value >= m->lo && value < m->hi)
+		return (const void *)value;
+	uintptr_t moved = value + m->bias;
+	return moved >= m->lo && moved < m->hi ? (const void *)moved : NULL;
+}
+
+static int read_dynamic(const struct mt_module *m, struct dynamic_tables *t)
+{
+	*t = (struct dynamic_tables){0};
+	if (!m->dynamic)
+		return 0;
+	for (const Elf64_Dyn *d = m->dynamic; d->d_tag != DT_NULL; d++) {
+		const void *p = dynamic_pointer(m, d->d_un.d_ptr);
+		switch (d->d_tag) {
+		case DT_SYMTAB:
+			t->sym = p;
+			break;
+		case DT_STRTAB:
+			t->str = p;
+			break;
+		case DT_STRSZ:
+			t->str_bytes = d->d_un.d_val;
+			break;
+		case DT_GNU_HASH:
+			t->gnu_hash = p;
+			break;
+		case DT_HASH:
+			t->sysv_hash = p;
+			break;
+		case DT_VERSYM:
+			t->versym = p;
+			break;
+		}
+	}
+	return t->sym && t->str && (t->gnu_hash || t->sysv_hash);
+}
+
+static int symbol_matches(const struct dynamic_tables *t, uint32_t i, const char *name)
+{
+	const Elf64_Sym *s = &t->sym[i];
+	unsigned type = ELF64_ST_TYPE(s->st_info);
+	if (s->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_NOTYPE && type != STT_OBJECT))
+		return 0;
+	if (t->versym && (t->versym[i] & 0x8000))
+		return 0; /* not the default version */
+	return s->st_name < t->str_bytes && mt_str_equal(t->str + s->st_name, name);
+}
+
+static uint32_t find_gnu(const struct dynamic_tables *t, const char *name)
+{
+	uint32_t h = 5381;
+	for (const char *c = name; *c; c++)
+		h = h * 33 + (uint8_t)*c;
+	uint32_t nbuckets = t->gnu_hash[0], first = t->gnu_hash[1], bloom_words = t->gnu_hash[2];
+	const uint64_t *bloom = (const uint64_t *)(t->gnu_hash + 4);
+	const uint32_t *bucket = (const uint32_t *)(bloom + bloom_words);
+	const uint32_t *chain = bucket + nbuckets;
+	if (!nbuckets)
+		return 0;
+	if (bloom_words) {
+		uint64_t word = bloom[h / 64 % bloom_words];
+		if (!(word >> (h % 64) & 1) || !(word >> ((h >> t->gnu_hash[3]) % 64) & 1))
+			return 0;
+	}
+	uint32_t i = bucket[h % nbuckets];
+	if (i < first)
+		return 0;
+	for (;; i++) {
+		uint32_t c = chain[i - first];
+		if ((c | 1) == (h | 1) && symbol_matches(t, i, name))
+			return i;
+		if (c & 1)
+			return 0;
+	}
+}
+
+static uint32_t find_sysv(const struct dynamic_tables *t, const char *name)
+{
+	uint32_t nbuckets = t->sysv_hash[0], nsyms = t->sysv_hash[1];
+	const uint32_t *bucket = t->sysv_hash + 2, *chain = bucket + nbuckets;
+	uint32_t h = 0;
+	for (const char *c = name; *c; c++) {
+		h = (h << 4) + (uint8_t)*c;
+		h = (h ^ (h >> 24 & 0xf0)) & 0xfffffff;
+	}
+	if (!nbuckets)
+		return 0;
+	uint32_t left = nsyms; /* a chain cannot be longer than the table: damaged chains end here */
+	for (uint32_t i = bucket[h % nbuckets]; i && i < nsyms && left--; i = chain[i])
+		if (symbol_matches(t, i, name))
+			return i;
+	return 0;
+}
+
+uintptr_t mt_module_symbol(const struct mt_module *m, const char *name)
+{
+	struct dynamic_tables t;
+	if (!read_dynamic(m, &t))
+		return 0;
+	uint32_t i = t.gnu_hash ? find_gnu(&t, name) : find_sysv(&t, name);
+	return i ? m->bias + t.sym[i].st_value : 0;
+}
+
+/* Number of dynamic symbols: DT_HASH says it, DT_GNU_HASH's longest chain implies it. */
+static uint32_t symbol_count(const struct dynamic_tables *t)
+{
+	if (t->sysv_hash)
+		return t->sysv_hash[1];
+	uint32_t nbuckets = t->gnu_hash[0], first = t->gnu_hash[1], bloom_words = t->gnu_hash[2];
+	const uint32_t *bucket = t->gnu_hash + 4 + 2 * (size_t)bloom_words;
+	const uint32_t *chain = bucket + nbuckets;
+	uint32_t last = 0;
+	for (uint32_t b = 0; b < nbuckets; b++)
+		if (bucket[b] > last)
+			last = bucket[b];
+	if (last < first)
+		return first;
+	while (!(chain[last - first] & 1))
+		last++;
+	return last + 1;
+}
+
+const char *mt_module_nearest_symbol(const struct mt_module *m, uintptr_t address,
+				     uintptr_t *ret_offset)
+{
+	struct dynamic_tables t;
+	const char *best = NULL;
+	uintptr_t best_at = 0, want = address - m->bias;
+	if (!read_dynamic(m, &t))
+		return NULL;
+	uint32_t count = symbol_count(&t);
+	for (uint32_t i = 1; i < count; i++) {
+		const Elf64_Sym *s = &t.sym[i];
+		if (s->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s->st_info) != STT_FUNC)
+			continue;
+		if (s->st_value > want || s->st_value < best_at || s->st_name >= t.str_bytes)
+			continue;
+		best = t.str + s->st_name;
+		best_at = s->st_value;
+	}
+	if (best)
+		*ret_offset = want - best_at;
+	return best;
+}
