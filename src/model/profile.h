@@ -3,10 +3,11 @@
 #define MT_MODEL_PROFILE_H
 
 /*
- * The profile in memory: what one tracked process allocated, as every format is read into it and every
- * analysis computes on it. Nothing here knows a file format or prints. All indexes are checked by the
- * reader that filled it: index 0 means "none" in every table, and element 0 exists and is empty.
- * Bytes and nanoseconds; addresses are the process's own. All memory belongs to the profile's arena.
+ * The profile in memory: what one tracked process allocated, as every format is read into it and
+ * every analysis computes on it. Nothing here knows a file format or prints. All indexes are
+ * checked by the reader that filled it: index 0 means "none" in every table, and element 0 exists
+ * and is empty. Bytes and nanoseconds; addresses are the process's own. All memory belongs to the
+ * profile's arena.
  */
 
 #include <stdbool.h>
@@ -20,12 +21,12 @@ enum mt_profile_frame_kind {
 };
 
 enum mt_profile_stack_end { /* same values as in the state file */
-	MT_PROFILE_END_UNKNOWN = 0,
-	MT_PROFILE_END_COMPLETE = 1,
-	MT_PROFILE_END_DEPTH = 2,
-	MT_PROFILE_END_NO_INFO = 3,
-	MT_PROFILE_END_UNSUPPORTED = 4,
-	MT_PROFILE_END_UNREADABLE = 5,
+			    MT_PROFILE_END_UNKNOWN = 0,
+			    MT_PROFILE_END_COMPLETE = 1,
+			    MT_PROFILE_END_DEPTH = 2,
+			    MT_PROFILE_END_NO_INFO = 3,
+			    MT_PROFILE_END_UNSUPPORTED = 4,
+			    MT_PROFILE_END_UNREADABLE = 5,
 };
 
 struct mt_profile_module {
@@ -45,8 +46,8 @@ struct mt_profile_node {
 	uint32_t module; /* module index, 0: in no known module */
 	uint16_t depth;  /* frames from here to the root; 0 for a root */
 	uint8_t kind;    /* enum mt_profile_frame_kind */
-	uint8_t end;     /* enum mt_profile_stack_end of the whole stack (inherited from the root) */
-	bool by_frame_pointer; /* found by the frame-pointer fallback */
+	uint8_t end; /* enum mt_profile_stack_end of the whole stack (inherited from the root) */
+	bool by_frame_pointer;   /* found by the frame-pointer fallback */
 	const char *source_file; /* MT_FRAME_SOURCE: file; else NULL */
 	uint32_t source_line;
 };
@@ -59,21 +60,22 @@ struct mt_profile_counts {
 };
 
 struct mt_profile_site {
-	uint32_t node; /* innermost frame */
-	uint32_t heap; /* heap index */
+	uint32_t node;  /* innermost frame */
+	uint32_t heap;  /* heap index */
 	uint32_t label; /* label index, 0: none */
-	uint8_t call;  /* enum mt_state_call: malloc, calloc, operator new ... */
+	uint8_t call;   /* enum mt_state_call: malloc, calloc, operator new ... */
 	uint64_t first_ns;
 	struct mt_profile_counts counts; /* sum over cells */
 	/* from the block table: blocks that are live now, and their ages */
 	uint64_t live_count, live_bytes;
 	uint64_t oldest_ns, newest_ns; /* birth of oldest and newest live block, since start */
-	uint64_t peak_bytes;       /* highest live bytes of this site */
-	uint64_t peak_bound_bytes; /* 0: exact; else peak_bytes is off by at most this */
+	uint64_t peak_bytes;           /* highest live bytes of this site */
+	uint64_t peak_bound_bytes;     /* 0: exact; else peak_bytes is off by at most this */
 	uint64_t at_peak_bytes, at_peak_count; /* at the time of the process's peak */
-	uint64_t size_hist[32];    /* enum as mt_state_size_bucket; sums to counts.allocs unless hist_missing */
-	uint64_t size_hist_missing;/* allocations whose size bucket is not known */
-	uint64_t life_hist[10];    /* frees by age, mt_state_life_bucket */
+	uint64_t size_hist[32];     /* enum as mt_state_size_bucket; sums to counts.allocs unless
+				       hist_missing */
+	uint64_t size_hist_missing; /* allocations whose size bucket is not known */
+	uint64_t life_hist[10];     /* frees by age, mt_state_life_bucket */
 	uint32_t first_cell, cell_count; /* slice of profile.cell_by_site */
 };
 
@@ -100,7 +102,7 @@ struct mt_profile_thread {
 /* A block that was live when the profile was read. */
 struct mt_profile_block {
 	uint64_t address, size;
-	uint64_t born_ns; /* since start */
+	uint64_t born_ns;      /* since start */
 	uint32_t site, thread; /* 0: not known (tables were full) */
 };
 
@@ -117,26 +119,27 @@ struct mt_profile {
 	uint8_t boot_id[16];
 	const char *exe, *cmdline, *output, *options; /* never NULL */
 	uint32_t arch, libc, door, mode, depth, version_major, version_minor;
-	uint64_t wall_start_ns; /* CLOCK_REALTIME */
-	uint64_t duration_ns;   /* from start to the newest time seen */
+	uint64_t wall_start_ns;      /* CLOCK_REALTIME */
+	uint64_t duration_ns;        /* from start to the newest time seen */
 	uint64_t time_resolution_ns; /* of every *_ns above that counts from start */
-	uint32_t end_kind;      /* enum mt_state_end */
+	uint32_t end_kind;           /* enum mt_state_end */
 	int32_t end_code;
-	uint64_t notes;         /* enum mt_state_notes */
-	uint64_t lost[16];      /* enum mt_state_lost */
+	uint64_t notes;              /* enum mt_state_notes */
+	uint64_t lost[16];           /* enum mt_state_lost */
 	uint64_t region_refused[32]; /* by enum mt_state_region_kind */
-	uint64_t state_bytes;   /* storage used by the tracker's tables */
+	uint64_t state_bytes;        /* storage used by the tracker's tables */
 
 	/* process totals of the malloc heap: sums over threads, exact */
 	struct mt_profile_counts totals;
 	uint64_t reallocs, unknown_frees, failed_allocs;
-	uint64_t live_count, live_bytes;     /* by the counters: allocs - frees */
-	uint64_t block_count, block_bytes;   /* by the block table, malloc heap */
+	uint64_t live_count, live_bytes;   /* by the counters: allocs - frees */
+	uint64_t block_count, block_bytes; /* by the block table, malloc heap */
 	uint64_t peak_bytes, peak_ns;
-	uint64_t peak_bound_bytes;           /* 0: exact */
+	uint64_t peak_bound_bytes; /* 0: exact */
 
 	/* tables: [0] is an empty element */
-	uint32_t module_count, node_count, site_count, cell_count, thread_count, heap_count, label_count;
+	uint32_t module_count, node_count, site_count, cell_count, thread_count, heap_count,
+		label_count;
 	struct mt_profile_module *module;
 	struct mt_profile_node *node;
 	struct mt_profile_site *site;
@@ -164,6 +167,7 @@ struct mt_profile *mt_profile_new(void);
 /*
  * Fills frame indexes of a site's stack, innermost first; returns how many (at most max).
  */
-uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *ret_nodes, uint32_t max);
+uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *ret_nodes,
+			  uint32_t max);
 
 #endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Lifetime of a profile and walks over it. Every table has its element 0, so lookups need no
+ * branch. */
+#include "model/profile.h"
+
+#include "base/arena.h"
+
+void mt_profile_free(struct mt_profile *p)
+{
+	if (p)
+		mt_arena_free(p->arena); /* p itself lies in it */
+}
+
+static int make_tables(struct mt_profile *p)
+{
+	p->module = mt_arena_array(p->arena, 1, sizeof(*p->module));
+	p->node = mt_arena_array(p->arena, 1, sizeof(*p->node));
+	p->site = mt_arena_array(p->arena, 1, sizeof(*p->site));
+	p->cell = mt_arena_array(p->arena, 1, sizeof(*p->cell));
+	p->cell_by_site = mt_arena_array(p->arena, 1, sizeof(*p->cell_by_site));
+	p->thread = mt_arena_array(p->arena, 1, sizeof(*p->thread));
+	p->heap = mt_arena_array(p->arena, 1, sizeof(*p->heap));
+	p->label = mt_arena_array(p->arena, 1, sizeof(*p->label));
+	p->block = mt_arena_array(p->arena, 1, sizeof(*p->block));
+	p->warning = mt_arena_array(p->arena, 1, sizeof(*p->warning));
+	if (!p->module || !p->node || !p->site || !p->cell || !p->cell_by_site || !p->thread ||
+	    !p->heap || !p->label || !p->block || !p->warning)
+		return -1;
+	p->module[0].path = "";
+	p->heap[0].name = "malloc";
+	p->label[0] = "";
+	p->module_count = p->node_count = p->site_count = p->cell_count = p->thread_count = 1;
+	p->heap_count = p->label_count = 1;
+	return 0;
+}
+
+struct mt_profile *mt_profile_new(void)
+{
+	struct mt_arena *arena = mt_arena_new();
+	if (!arena)
+		return NULL;
+	struct mt_profile *p = mt_arena_zalloc(arena, sizeof(*p));
+	if (!p) {
+		mt_arena_free(arena);
+		return NULL;
+	}
+	p->arena = arena;
+	p->exe = p->cmdline = p->output = p->options = "";
+	if (make_tables(p)) {
+		mt_arena_free(arena);
+		return NULL;
+	}
+	return p;
+}
+
+uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *ret_nodes,
+			  uint32_t max)
+{
+	uint32_t count = 0;
+	/* depth falls with every step, so a table that is wrong cannot make a circle of this */
+	while (count < max && node < p->node_count && p->node[node].depth) {
+		ret_nodes[count++] = node;
+		uint32_t parent = p->node[node].parent;
+		if (parent >= p->node_count || p->node[parent].depth >= p->node[node].depth)
+			break;
+		node = parent;
+	}
+	return count;
+}
