@@ -30,6 +30,18 @@ static void read_build_id(const uint8_t *notes, size_t bytes, struct mt_module *
 	}
 }
 
+/* FNV-1a over what two different libraries of equal size do not share. */
+static uint64_t fingerprint(const struct mt_module *m)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+	const uint8_t *p = (const uint8_t *)m->phdr;
+	for (size_t i = 0; i < m->phnum * sizeof(Elf64_Phdr); i++)
+		h = (h ^ p[i]) * 0x100000001b3u;
+	for (size_t i = 0; i < m->eh_frame_hdr_bytes && i < 4096; i++)
+		h = (h ^ m->eh_frame_hdr[i]) * 0x100000001b3u;
+	return h;
+}
+
 int mt_module_from_phdr(const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
 			struct mt_module *ret_module)
 {
@@ -58,6 +70,7 @@ int mt_module_from_phdr(const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
 	}
 	if (m.lo >= m.hi)
 		return -MT_EINVAL;
+	m.fingerprint = fingerprint(&m);
 	*ret_module = m;
 	return 0;
 }

@@ -25,6 +25,7 @@ struct mt_module {
 	uint32_t phnum;
 	uint32_t number; /* free for the list's user: memtrack's module number, 0 at first */
 	uint32_t generation; /* of the list in which it first stood */
+	uint64_t fingerprint; /* of headers and unwind table: tells libraries without build-id apart */
 	uint8_t build_id_bytes;
 	uint8_t build_id[MT_BUILD_ID_MAX];
 };

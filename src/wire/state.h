@@ -180,7 +180,7 @@ struct mt_state_thread {
 	struct mt_state_totals totals[4]; /*  64 enum mt_state_heap_class */
 	int64_t live_bytes;     /* 192 malloc heap: allocated here - freed here; may be negative */
 	int64_t peak_bytes;     /* 200 highest live_bytes */
-	int64_t unpublished;    /* 208 part of live_bytes not yet in header.live_published */
+	int64_t published;      /* 208 part of live_bytes that is in header.live_published */
 	uint64_t reallocs;      /* 216 successful realloc of a block (also 1 alloc + 1 free) */
 	uint64_t temporaries;   /* 224 freed here before the next allocation here */
 	uint64_t unknown_frees; /* 232 free of an address that is not in the table */
@@ -196,7 +196,9 @@ struct mt_state_thread {
 	uint64_t untracked_bytes; /* 400 */
 	uint64_t realloc_grown;   /* 408 reallocs that asked for more than before */
 	uint64_t mismatched_frees;/* 416 reserved for check mode */
-	uint8_t reserved1[88];
+	uint64_t nested_allocs; /* 424 made while the tracker was at work here, not recorded */
+	uint64_t nested_frees;  /* 432 likewise, whose counters were lost; the block is gone */
+	uint8_t reserved1[72];
 };
 
 /*
@@ -255,7 +257,7 @@ struct mt_state_cell {
 	uint32_t hist;         /*  60 element of HISTS, 0: none */
 	int64_t at_peak_count; /*  64 allocs - frees then */
 	uint64_t temporaries;  /*  72 */
-	int64_t unpublished;   /*  80 live bytes not yet in the site's live_published */
+	int64_t published;     /*  80 live bytes that are in the site's live_published */
 	uint32_t lifetime[10]; /*  88 frees by age, saturating: see mt_state_life_bucket */
 };
 enum { MT_LIFE_BUCKETS = 10, MT_SIZE_BUCKETS = 32 };
