@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums over the profiles of a run. */
+
+#include "analysis/table.h"
+
+#include "core/cc.h"
+#include "model/profile.h"
+
+static void add_threads(const struct mt_profile *p, struct mt_totals *t)
+{
+	for (uint32_t i = 1; i < p->thread_count; i++) {
+		const struct mt_profile_thread *th = &p->thread[i];
+
+		t->captures += th->captures;
+		t->memo_hits += th->memo_hits;
+		t->frames_walked += th->frames_walked;
+		t->fp_steps += th->fp_steps;
+		t->row_misses += th->row_misses;
+		for (uint32_t k = 0; k < MT_ARRAY_LEN(t->ends); k++)
+			t->ends[k] += th->ends[k];
+		t->unplaced_allocs += th->unplaced_allocs;
+		t->unplaced_bytes += th->unplaced_bytes;
+		t->untracked_allocs += th->untracked_allocs;
+		t->untracked_bytes += th->untracked_bytes;
+	}
+}
+
+static void add_hists(const struct mt_profile *p, struct mt_totals *t)
+{
+	for (uint32_t i = 1; i < p->site_count; i++) {
+		const struct mt_profile_site *s = &p->site[i];
+
+		if (s->heap)
+			continue;
+		for (uint32_t k = 0; k < MT_HIST_BUCKETS; k++)
+			t->size_hist[k] += s->size_hist[k];
+		for (uint32_t k = 0; k < MT_LIFE_HIST_BUCKETS; k++)
+			t->life_hist[k] += s->life_hist[k];
+		t->size_hist_missing += s->size_hist_missing;
+	}
+}
+
+static void add_counters(const struct mt_profile *p, struct mt_totals *t)
+{
+	t->allocs += p->totals.allocs;
+	t->frees += p->totals.frees;
+	t->alloc_bytes += p->totals.bytes;
+	t->freed_bytes += p->totals.freed_bytes;
+	t->temporaries += p->totals.temporaries;
+	t->reallocs += p->reallocs;
+	t->unknown_frees += p->unknown_frees;
+	t->failed_allocs += p->failed_allocs;
+	t->live_count += p->live_count;
+	t->live_bytes += p->live_bytes;
+	t->block_count += p->block_count;
+	t->block_bytes += p->block_bytes;
+	t->peak_bytes += p->peak_bytes;
+	t->peak_bound_bytes += p->peak_bound_bytes;
+	t->duration_ns = MT_MAX(t->duration_ns, p->duration_ns);
+	for (uint32_t k = 0; k < MT_ARRAY_LEN(t->lost); k++)
+		t->lost[k] += p->lost[k];
+}
+
+void mt_totals_sum(const struct mt_profile *const *profiles, uint32_t count,
+		   struct mt_totals *ret_totals)
+{
+	struct mt_totals t = {.is_exact = true};
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct mt_profile *p = profiles[i];
+
+		add_counters(p, &t);
+		add_threads(p, &t);
+		add_hists(p, &t);
+		t.is_exact &= !p->warning_count;
+		if (!i)
+			t.life_unit_ns = p->time_resolution_ns;
+		else if (t.life_unit_ns != p->time_resolution_ns)
+			t.life_unit_ns = 0;
+	}
+	for (uint32_t k = 0; k < MT_ARRAY_LEN(t.lost); k++)
+		t.is_exact &= !t.lost[k];
+	t.is_exact &= !t.unplaced_allocs && !t.untracked_allocs;
+	*ret_totals = t;
+}
