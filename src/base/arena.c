@@ -5,6 +5,7 @@
  */
 #include "base/arena.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,10 +19,17 @@ struct chunk {
 	_Alignas(ALIGN) unsigned char data[];
 };
 
+/* A heap block that belongs to the arena; the entry itself lies in a chunk. */
+struct adopted {
+	struct adopted *next;
+	void *block;
+};
+
 struct mt_arena {
 	struct chunk *current; /* that small blocks are taken from; NULL at first */
 	size_t chunk_bytes;    /* size of the next one */
 	size_t bytes;
+	struct adopted *adopted;
 };
 
 struct mt_arena *mt_arena_new(void)
@@ -38,6 +46,8 @@ void mt_arena_free(struct mt_arena *a)
 {
 	if (!a)
 		return;
+	for (struct adopted *d = a->adopted; d; d = d->next)
+		free(d->block);
 	for (struct chunk *c = a->current, *next; c; c = next) {
 		next = c->next;
 		free(c);
@@ -148,6 +158,16 @@ char *mt_arena_printf(struct mt_arena *a, const char *fmt, ...)
 	char *text = mt_arena_vprintf(a, fmt, ap);
 	va_end(ap);
 	return text;
+}
+
+int mt_arena_adopt(struct mt_arena *a, void *block)
+{
+	struct adopted *d = mt_arena_alloc(a, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	*d = (struct adopted){.next = a->adopted, .block = block};
+	a->adopted = d;
+	return 0;
 }
 
 size_t mt_arena_bytes(const struct mt_arena *a)

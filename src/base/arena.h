@@ -43,6 +43,12 @@ char *mt_arena_printf(struct mt_arena *a, const char *fmt, ...) MT_PRINTF(2, 3)
 char *mt_arena_vprintf(struct mt_arena *a, const char *fmt, va_list ap) MT_PRINTF(2, 0)
 	__attribute__((warn_unused_result));
 
+/*
+ * Hands a block from the malloc family over to the arena, which frees it with the rest. 0 or
+ * -ENOMEM (then the caller still owns it). Its size does not count in mt_arena_bytes().
+ */
+int mt_arena_adopt(struct mt_arena *a, void *block);
+
 /* Bytes asked of the heap so far, the arena's own included. */
 size_t mt_arena_bytes(const struct mt_arena *a);
 

@@ -3,6 +3,9 @@
  * branch. */
 #include "model/profile.h"
 
+#include <stdarg.h>
+#include <string.h>
+
 #include "base/arena.h"
 
 void mt_profile_free(struct mt_profile *p)
@@ -66,4 +69,34 @@ uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *r
 		node = parent;
 	}
 	return count;
+}
+
+/* The array grows when its count is a power of two; old ones stay in the arena. */
+static int grow_warnings(struct mt_profile *p)
+{
+	uint32_t n = p->warning_count;
+	if (n & (n - 1))
+		return 0;
+	const char **bigger = mt_arena_array(p->arena, n ? 2 * (size_t)n : 1, sizeof(*bigger));
+	if (!bigger)
+		return -1;
+	if (n)
+		memcpy(bigger, p->warning, n * sizeof(*bigger));
+	p->warning = bigger;
+	return 0;
+}
+
+void mt_profile_warn(struct mt_profile *p, const char *fmt, ...)
+{
+	va_list ap;
+	char *text = NULL;
+	if (p->warning_count < MT_PROFILE_WARNINGS_MAX && !grow_warnings(p)) {
+		va_start(ap, fmt);
+		text = mt_arena_vprintf(p->arena, fmt, ap);
+		va_end(ap);
+	}
+	if (text)
+		p->warning[p->warning_count++] = text;
+	else
+		p->warnings_dropped++;
 }

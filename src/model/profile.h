@@ -14,20 +14,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cleanup.h"
+#include "core/cc.h"
+
 enum mt_profile_frame_kind {
 	MT_FRAME_CALL = 0,   /* pc is a return address: look up pc - 1 */
 	MT_FRAME_EXACT = 1,  /* pc is an interrupted instruction + 1: look up pc - 1 */
 	MT_FRAME_SOURCE = 2, /* file and line given by the source, no pc */
 };
 
-enum mt_profile_stack_end { /* same values as in the state file */
-			    MT_PROFILE_END_UNKNOWN = 0,
-			    MT_PROFILE_END_COMPLETE = 1,
-			    MT_PROFILE_END_DEPTH = 2,
-			    MT_PROFILE_END_NO_INFO = 3,
-			    MT_PROFILE_END_UNSUPPORTED = 4,
-			    MT_PROFILE_END_UNREADABLE = 5,
+/* How a stack ended; same values as in the state file. */
+enum mt_profile_stack_end {
+	MT_PROFILE_END_UNKNOWN = 0,
+	MT_PROFILE_END_COMPLETE = 1,
+	MT_PROFILE_END_DEPTH = 2,
+	MT_PROFILE_END_NO_INFO = 3,
+	MT_PROFILE_END_UNSUPPORTED = 4,
+	MT_PROFILE_END_UNREADABLE = 5,
 };
+
+enum { MT_PROFILE_WARNINGS_MAX = 100 };
 
 struct mt_profile_module {
 	uint64_t lo, hi, bias;
@@ -63,7 +69,7 @@ struct mt_profile_site {
 	uint32_t node;  /* innermost frame */
 	uint32_t heap;  /* heap index */
 	uint32_t label; /* label index, 0: none */
-	uint8_t call;   /* enum mt_state_call: malloc, calloc, operator new ... */
+	uint8_t call; /* enum mt_state_call: malloc, calloc, operator new ...; 0: row not in use */
 	uint64_t first_ns;
 	struct mt_profile_counts counts; /* sum over cells */
 	/* from the block table: blocks that are live now, and their ages */
@@ -104,6 +110,7 @@ struct mt_profile_block {
 	uint64_t address, size;
 	uint64_t born_ns;      /* since start */
 	uint32_t site, thread; /* 0: not known (tables were full) */
+	uint32_t heap;         /* heap index */
 };
 
 struct mt_profile_heap {
@@ -128,6 +135,12 @@ struct mt_profile {
 	uint64_t lost[16];           /* enum mt_state_lost */
 	uint64_t region_refused[32]; /* by enum mt_state_region_kind */
 	uint64_t state_bytes;        /* storage used by the tracker's tables */
+	uint64_t state_max_bytes;    /* bound on it, 0: none */
+	uint32_t threads_seen;       /* threads that ever were tracked */
+	uint32_t children_seen;      /* forks seen */
+	bool recording;              /* the switch was on when the profile was read */
+	bool process_alive;          /* the process was still running then */
+	bool times_estimated; /* no clock calibration: *_ns that count from start are rough */
 
 	/* process totals of the malloc heap: sums over threads, exact */
 	struct mt_profile_counts totals;
@@ -154,20 +167,39 @@ struct mt_profile {
 	/* what the reader had to leave out, one sentence each; empty for a healthy file */
 	uint32_t warning_count;
 	const char **warning;
+	uint64_t warnings_dropped; /* more than MT_PROFILE_WARNINGS_MAX: only counted */
 
 	struct mt_arena *arena; /* owns all of the above */
 };
 
 struct mt_arena;
+
 /* Frees the profile and all that it points to; NULL is allowed. */
 void mt_profile_free(struct mt_profile *p);
+MT_AUTO_DEFINE(mt_profile, struct mt_profile *, mt_profile_free)
+
 /* An empty profile with its own arena and element 0 of each table, or NULL (ENOMEM). */
-struct mt_profile *mt_profile_new(void);
+struct mt_profile *mt_profile_new(void) MT_MALLOC(mt_profile_free);
 
 /*
- * Fills frame indexes of a site's stack, innermost first; returns how many (at most max).
+ * Fills node indexes of a stack, innermost first; returns how many (at most max). Ends for every
+ * table content.
  */
 uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *ret_nodes,
 			  uint32_t max);
+
+/*
+ * Adds a warning: one sentence, lower case, no full stop. Beyond MT_PROFILE_WARNINGS_MAX, or
+ * without memory, it is only counted. For readers that fill a profile.
+ */
+void mt_profile_warn(struct mt_profile *p, const char *fmt, ...) MT_PRINTF(2, 3);
+
+/*
+ * Compares the tables with each other: sums over cells, over threads, and the block table must tell
+ * the same of the malloc heap, but for events that were under way when the profile was read (at
+ * most in_flight) and for what the tables were too full to hold. Adds a warning for each
+ * difference; returns how many it found.
+ */
+uint32_t mt_profile_check(struct mt_profile *p, uint64_t in_flight);
 
 #endif

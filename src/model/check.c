@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Do the tables of a profile agree? Each count is kept in two or three places by different writers
+ * of the tracker, so a difference shows a lost or doubled event, or a damaged file.
+ */
+#include "model/profile.h"
+
+/* Of the malloc heap, as one kind of table tells it. */
+struct sums {
+	uint64_t allocs, frees, bytes, freed_bytes;
+};
+
+/* What the tables were too full to hold. */
+struct gaps {
+	uint64_t unplaced_allocs, unplaced_bytes;   /* in threads, not in cells */
+	uint64_t untracked_allocs, untracked_bytes; /* in cells, not in blocks */
+};
+
+static struct sums sum_cells(const struct mt_profile *p)
+{
+	struct sums s = {0};
+	for (uint32_t i = 1; i < p->cell_count; i++) {
+		const struct mt_profile_cell *c = &p->cell[i];
+		if (!c->site || p->site[c->site].heap)
+			continue;
+		s.allocs += c->counts.allocs;
+		s.frees += c->counts.frees;
+		s.bytes += c->counts.bytes;
+		s.freed_bytes += c->counts.freed_bytes;
+	}
+	return s;
+}
+
+static struct gaps sum_gaps(const struct mt_profile *p)
+{
+	struct gaps g = {0};
+	for (uint32_t i = 1; i < p->thread_count; i++) {
+		g.unplaced_allocs += p->thread[i].unplaced_allocs;
+		g.unplaced_bytes += p->thread[i].unplaced_bytes;
+		g.untracked_allocs += p->thread[i].untracked_allocs;
+		g.untracked_bytes += p->thread[i].untracked_bytes;
+	}
+	return g;
+}
+
+/* Whether low - slack <= value <= high + slack, in numbers that may wrap. */
+static bool within(uint64_t value, uint64_t low, uint64_t high, uint64_t slack)
+{
+	uint64_t floor = low > slack ? low - slack : 0;
+	uint64_t ceiling = high + slack < high ? UINT64_MAX : high + slack;
+	return value >= floor && value <= ceiling;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static uint32_t check_cells(struct mt_profile *p, const struct sums *cells, const struct gaps *g,
+			    uint64_t in_flight)
+{
+	const struct mt_profile_counts *t = &p->totals;
+	uint32_t found = 0;
+	if (!within(cells->allocs, minus(t->allocs, g->unplaced_allocs), t->allocs, in_flight)) {
+		mt_profile_warn(p, "the sites hold %llu allocations, the threads counted %llu",
+				(unsigned long long)cells->allocs, (unsigned long long)t->allocs);
+		found++;
+	} else if (!in_flight &&
+		   !within(cells->bytes, minus(t->bytes, g->unplaced_bytes), t->bytes, 0)) {
+		mt_profile_warn(p, "the sites hold %llu allocated bytes, the threads counted %llu",
+				(unsigned long long)cells->bytes, (unsigned long long)t->bytes);
+		found++;
+	}
+	if (!within(cells->frees, minus(t->frees, g->unplaced_allocs), t->frees, in_flight)) {
+		mt_profile_warn(p, "the sites hold %llu frees, the threads counted %llu",
+				(unsigned long long)cells->frees, (unsigned long long)t->frees);
+		found++;
+	} else if (!in_flight &&
+		   !within(cells->freed_bytes, minus(t->freed_bytes, g->unplaced_bytes),
+			   t->freed_bytes, 0)) {
+		mt_profile_warn(p, "the sites hold %llu freed bytes, the threads counted %llu",
+				(unsigned long long)cells->freed_bytes,
+				(unsigned long long)t->freed_bytes);
+		found++;
+	}
+	return found;
+}
+
+static uint32_t check_blocks(struct mt_profile *p, const struct gaps *g, uint64_t in_flight)
+{
+	/* an untracked block is missing from the table; its free cannot be told from an unknown one
+	 */
+	if (!within(p->block_count, minus(p->live_count, g->untracked_allocs), p->live_count,
+		    in_flight)) {
+		mt_profile_warn(
+			p, "the block table holds %llu live blocks, by the counters it is %llu",
+			(unsigned long long)p->block_count, (unsigned long long)p->live_count);
+		return 1;
+	}
+	if (!in_flight &&
+	    !within(p->block_bytes, minus(p->live_bytes, g->untracked_bytes), p->live_bytes, 0)) {
+		mt_profile_warn(
+			p, "the block table holds %llu live bytes, by the counters it is %llu",
+			(unsigned long long)p->block_bytes, (unsigned long long)p->live_bytes);
+		return 1;
+	}
+	return 0;
+}
+
+uint32_t mt_profile_check(struct mt_profile *p, uint64_t in_flight)
+{
+	struct sums cells = sum_cells(p);
+	struct gaps gaps = sum_gaps(p);
+	return check_cells(p, &cells, &gaps, in_flight) + check_blocks(p, &gaps, in_flight);
+}
