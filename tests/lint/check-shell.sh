@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# shellcheck over every shell script of the project.
+# Runs shellcheck over every shell script of the project.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 command -v shellcheck >/dev/null || { echo 'shellcheck is not installed: scripts not checked'; exit 77; }
