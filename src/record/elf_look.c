@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Program headers and the dynamic section, read with pread and checked against the file's size: the
+ * file is whatever the user named.
+ */
+
+#include "record/elf_look.h"
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "core/cc.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PHDRS_MAX = 512, DYNAMIC_MAX = 1 << 20, STRTAB_MAX = 64 << 20 };
+
+struct image {
+	int fd;
+	uint64_t bytes;
+	Elf64_Ehdr header;
+	Elf64_Phdr *phdr; /* owned */
+	Elf64_Dyn *dynamic; /* owned */
+	size_t dynamic_count;
+	char *strings; /* owned; .dynstr with a NUL behind it */
+	uint64_t string_bytes;
+};
+
+static int read_part(const struct image *im, uint64_t offset, uint64_t len, uint64_t max, void **ret)
+{
+	char *data;
+	ssize_t got;
+
+	if (!len || len > max || offset > im->bytes || len > im->bytes - offset)
+		return -ENOEXEC;
+	data = mt_alloc(len + 1);
+	if (!data)
+		return -ENOMEM;
+	got = mt_file_pread(im->fd, data, len, offset);
+	if (got != (ssize_t)len) {
+		free(data);
+		return got < 0 ? (int)got : -ENOEXEC;
+	}
+	data[len] = 0;
+	*ret = data;
+	return 0;
+}
+
+static int read_header(struct image *im, struct mt_elf_look *look)
+{
+	ssize_t got = mt_file_pread(im->fd, &im->header, sizeof(im->header), 0);
+
+	if (got < 0)
+		return (int)got;
+	if (got < EI_NIDENT + 4 || memcmp(im->header.e_ident, ELFMAG, SELFMAG))
+		return -ENOEXEC;
+	look->elf_class = im->header.e_ident[EI_CLASS];
+	look->elf_data = im->header.e_ident[EI_DATA];
+	look->machine = im->header.e_machine; /* same place in both classes */
+	look->type = im->header.e_type;
+	return got < (ssize_t)sizeof(im->header) && look->elf_class == ELFCLASS64 ? -ENOEXEC : 0;
+}
+
+static const Elf64_Phdr *find_phdr(const struct image *im, uint32_t type)
+{
+	for (uint32_t i = 0; i < im->header.e_phnum; i++)
+		if (im->phdr[i].p_type == type)
+			return &im->phdr[i];
+	return NULL;
+}
+
+static uint64_t dynamic_value(const struct image *im, int64_t tag)
+{
+	for (size_t i = 0; i < im->dynamic_count && im->dynamic[i].d_tag != DT_NULL; i++)
+		if (im->dynamic[i].d_tag == tag)
+			return im->dynamic[i].d_un.d_val;
+	return 0;
+}
+
+/* File offset of a virtual address, or UINT64_MAX. */
+static uint64_t file_offset(const struct image *im, uint64_t address)
+{
+	for (uint32_t i = 0; i < im->header.e_phnum; i++) {
+		const Elf64_Phdr *ph = &im->phdr[i];
+
+		if (ph->p_type == PT_LOAD && address >= ph->p_vaddr &&
+		    address - ph->p_vaddr < ph->p_filesz)
+			return ph->p_offset + (address - ph->p_vaddr);
+	}
+	return UINT64_MAX;
+}
+
+static int read_dynamic(struct image *im)
+{
+	const Elf64_Phdr *ph = find_phdr(im, PT_DYNAMIC);
+	int err;
+
+	if (!ph)
+		return 0;
+	err = read_part(im, ph->p_offset, ph->p_filesz, DYNAMIC_MAX, (void **)&im->dynamic);
+	if (err)
+		return err;
+	im->dynamic_count = ph->p_filesz / sizeof(*im->dynamic);
+	im->string_bytes = dynamic_value(im, DT_STRSZ);
+	if (!im->string_bytes)
+		return 0;
+	return read_part(im, file_offset(im, dynamic_value(im, DT_STRTAB)), im->string_bytes, STRTAB_MAX,
+			 (void **)&im->strings);
+}
+
+static const char *string_at(const struct image *im, uint64_t offset)
+{
+	return im->strings && offset < im->string_bytes ? im->strings + offset : "";
+}
+
+/* What tells a sanitizer: the runtime's library, or its entry point in the program's own symbols. */
+static const struct {
+	const char *library, *symbol, *name;
+} sanitizers[] = {
+	{"asan", "__asan_init", "AddressSanitizer"},
+	{"hwasan", "__hwasan_init", "HWAddressSanitizer"},
+	{"tsan", "__tsan_init", "ThreadSanitizer"},
+	{"msan", "__msan_init", "MemorySanitizer"},
+	{"lsan", "__lsan_init", "LeakSanitizer"},
+};
+
+static bool is_sanitizer_library(const char *needed, const char *library)
+{
+	static const char *const prefixes[] = {"lib", "libclang_rt."};
+	size_t len = strlen(library);
+
+	for (size_t i = 0; i < MT_ARRAY_LEN(prefixes); i++) {
+		const char *rest = needed + strlen(prefixes[i]);
+
+		if (!strncmp(needed, prefixes[i], strlen(prefixes[i])) && !strncmp(rest, library, len) &&
+		    (rest[len] == '.' || rest[len] == '-'))
+			return true;
+	}
+	return false;
+}
+
+static bool has_string(const struct image *im, const char *text)
+{
+	size_t len = strlen(text) + 1;
+	const char *at = im->strings;
+	const char *end = at ? at + im->string_bytes : NULL;
+
+	while (at && at < end) {
+		at = memmem(at, (size_t)(end - at), text, len);
+		if (at && (at == im->strings || !at[-1]))
+			return true;
+		if (at)
+			at++;
+	}
+	return false;
+}
+
+static void look_at_dynamic(const struct image *im, struct mt_elf_look *look)
+{
+	const char *soname = string_at(im, dynamic_value(im, DT_SONAME));
+
+	look->is_loader = !look->has_interpreter && dynamic_value(im, DT_SONAME) &&
+			  (!strncmp(soname, "ld-", 3) || !strncmp(soname, "ld64", 4));
+	for (size_t s = 0; s < MT_ARRAY_LEN(sanitizers) && !look->sanitizer[0]; s++) {
+		bool found = has_string(im, sanitizers[s].symbol);
+
+		for (size_t i = 0; i < im->dynamic_count && im->dynamic[i].d_tag != DT_NULL; i++)
+			if (im->dynamic[i].d_tag == DT_NEEDED)
+				found |= is_sanitizer_library(string_at(im, im->dynamic[i].d_un.d_val),
+							      sanitizers[s].library);
+		if (found)
+			strcpy(look->sanitizer, sanitizers[s].name);
+	}
+}
+
+static int look_at_phdrs(struct image *im, struct mt_elf_look *look)
+{
+	const Elf64_Phdr *ph;
+	uint64_t bytes = (uint64_t)im->header.e_phnum * sizeof(Elf64_Phdr);
+	int err;
+
+	if (im->header.e_phentsize != sizeof(Elf64_Phdr))
+		return -ENOEXEC;
+	err = read_part(im, im->header.e_phoff, bytes, PHDRS_MAX * sizeof(Elf64_Phdr),
+			(void **)&im->phdr);
+	if (err)
+		return err;
+	ph = find_phdr(im, PT_INTERP);
+	if (ph) {
+		size_t len = MT_MIN(ph->p_filesz, sizeof(look->interpreter) - 1);
+		ssize_t got = mt_file_pread(im->fd, look->interpreter, len, ph->p_offset);
+
+		look->interpreter[got > 0 ? got : 0] = 0;
+		look->has_interpreter = true;
+	}
+	err = read_dynamic(im);
+	if (!err)
+		look_at_dynamic(im, look);
+	return err;
+}
+
+static int look_at(struct image *im, struct mt_elf_look *look)
+{
+	int err = read_header(im, look);
+
+	if (err || look->elf_class != ELFCLASS64 || look->elf_data != ELFDATA2LSB)
+		return err;
+	return look_at_phdrs(im, look);
+}
+
+int mt_elf_look(const char *path, struct mt_elf_look *ret_look, struct mt_err *err)
+{
+	mt_auto(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	struct mt_elf_look look = {0};
+	struct image im = {.fd = fd};
+	struct stat st;
+	int code;
+
+	if (fd < 0)
+		return mt_err_set_errno(err, errno, "cannot open '%s'", path);
+	if (fstat(fd, &st))
+		return mt_err_set_errno(err, errno, "cannot read '%s'", path);
+	im.bytes = (uint64_t)st.st_size;
+	code = look_at(&im, &look);
+	free(im.phdr);
+	free(im.dynamic);
+	free(im.strings);
+	if (code == -ENOEXEC)
+		return mt_err_set(err, code, "'%s' is not a valid ELF program", path);
+	if (code)
+		return mt_err_set_errno(err, code, "cannot read '%s'", path);
+	*ret_look = look;
+	return 0;
+}

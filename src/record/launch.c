@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Starting and waiting. Between fork and exec the child calls async-signal-safe functions only. The
+ * handler forwards a signal when a process sent it; what the terminal sends reaches the program itself.
+ */
+
+#include "record/launch.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "core/cc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+static const int forwarded[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+enum { FORWARDED = MT_ARRAY_LEN(forwarded) };
+
+static volatile sig_atomic_t child_pid; /* 0: not started or reaped */
+
+static void forward(int sig, siginfo_t *info, void *context)
+{
+	int saved = errno;
+	pid_t child = child_pid;
+
+	/* the child signalling its own process group has already reached itself */
+	if (child > 0 && info->si_code <= 0 && info->si_pid != child)
+		kill(child, sig);
+	errno = saved;
+}
+
+static void install_handlers(struct sigaction *ret_old)
+{
+	struct sigaction sa = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
+
+	sigemptyset(&sa.sa_mask);
+	for (int i = 0; i < FORWARDED; i++) {
+		sigaction(forwarded[i], NULL, &ret_old[i]);
+		/* a signal that was ignored when we started (nohup) stays ignored */
+		if (ret_old[i].sa_handler != SIG_IGN)
+			sigaction(forwarded[i], &sa, NULL);
+	}
+}
+
+static void restore_handlers(const struct sigaction *old)
+{
+	for (int i = 0; i < FORWARDED; i++)
+		sigaction(forwarded[i], &old[i], NULL);
+}
+
+static bool is_ours(const char *entry)
+{
+	static const char *const names[] = {
+		"LD_PRELOAD=", "MEMTRACK_MODE=", "MEMTRACK_OPTIONS=", "MEMTRACK_STATE_DIR=",
+		"MEMTRACK_LAUNCHER=",
+	};
+
+	for (size_t i = 0; i < MT_ARRAY_LEN(names); i++)
+		if (!strncmp(entry, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+/* Our words, each followed by a NUL. */
+static int add_words(const struct mt_launch *l, char *const *env, pid_t launcher, struct mt_buf *b)
+{
+	const char *preload = NULL;
+
+	for (char *const *e = env; *e; e++)
+		if (!strncmp(*e, "LD_PRELOAD=", strlen("LD_PRELOAD=")))
+			preload = *e + strlen("LD_PRELOAD=");
+	mt_buf_printf(b, "LD_PRELOAD=%s%s%s%c", l->library, preload && *preload ? ":" : "",
+		      preload ? preload : "", 0);
+	mt_buf_printf(b, "MEMTRACK_MODE=full%c", 0);
+	mt_buf_printf(b, "MEMTRACK_OPTIONS=%s%c", l->options, 0);
+	mt_buf_printf(b, "MEMTRACK_STATE_DIR=%s%c", l->state_dir, 0);
+	mt_buf_printf(b, "MEMTRACK_LAUNCHER=%d%c", (int)launcher, 0);
+	return b->failed ? -ENOMEM : 0;
+}
+
+char **mt_launch_environment(const struct mt_launch *launch, char *const *env, pid_t launcher)
+{
+	enum { WORDS = 5 };
+	mt_auto(mt_buf) struct mt_buf words = {0};
+	size_t count = 0, n = 0;
+	char **out, *text;
+
+	while (env[count])
+		count++;
+	if (add_words(launch, env, launcher, &words))
+		return NULL;
+	out = mt_alloc((count + WORDS + 1) * sizeof(*out) + words.len);
+	if (!out)
+		return NULL;
+	text = (char *)(out + count + WORDS + 1);
+	memcpy(text, words.data, words.len);
+	for (size_t i = 0; i < count; i++)
+		if (!is_ours(env[i]))
+			out[n++] = env[i];
+	for (char *end = text + words.len; text < end; text += strlen(text) + 1)
+		out[n++] = text;
+	out[n] = NULL;
+	return out;
+}
+
+static void run_child(const struct mt_launch *l, char **env, const struct sigaction *old, int report_fd)
+	__attribute__((noreturn));
+
+static void run_child(const struct mt_launch *l, char **env, const struct sigaction *old, int report_fd)
+{
+	int code;
+
+	restore_handlers(old);
+	execve(l->path, l->argv, env);
+	code = errno;
+	(void)!write(report_fd, &code, sizeof(code));
+	_exit(127);
+}
+
+static int wait_for(pid_t pid, int *ret_status)
+{
+	pid_t got;
+
+	do
+		got = waitpid(pid, ret_status, 0);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : 0;
+}
+
+/* Starts the child and waits until exec worked (the pipe closes) or reported its errno. */
+static int start(const struct mt_launch *l, char **env, const struct sigaction *old, pid_t *ret_pid)
+{
+	int fds[2], code = 0, status;
+	ssize_t got;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (!pid)
+		run_child(l, env, old, fds[1]);
+	if (pid < 0)
+		code = -errno;
+	close(fds[1]);
+	if (pid > 0) {
+		child_pid = pid;
+		do
+			got = read(fds[0], &code, sizeof(code));
+		while (got < 0 && errno == EINTR);
+		code = got == sizeof(code) ? -code : 0;
+		if (code) {
+			child_pid = 0;
+			wait_for(pid, &status);
+		}
+	}
+	close(fds[0]);
+	*ret_pid = pid;
+	return code;
+}
+
+int mt_launch_run(const struct mt_launch *launch, struct mt_launch_end *ret_end, struct mt_err *err)
+{
+	mt_auto(free) char **env = mt_launch_environment(launch, environ, getpid());
+	struct sigaction old[FORWARDED];
+	struct mt_launch_end end = {0};
+	int code;
+
+	if (!env)
+		return mt_err_no_memory(err);
+	install_handlers(old);
+	code = start(launch, env, old, &end.pid);
+	if (!code)
+		code = wait_for(end.pid, &end.status);
+	child_pid = 0;
+	restore_handlers(old);
+	if (code)
+		return mt_err_set_errno(err, code, "cannot run '%s'", launch->path);
+	*ret_end = end;
+	return 0;
+}
+
+static char *take_if_file(char *path)
+{
+	if (path && !access(path, R_OK))
+		return path;
+	free(path);
+	return NULL;
+}
+
+char *mt_launch_find_library(const char *libdir, struct mt_err *err)
+{
+	static const char *const beside[] = {"libmemtrack.so", "../runtime/libmemtrack.so"};
+	const char *asked = getenv("MEMTRACK_LIB");
+	char self[PATH_MAX], *found = NULL;
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (asked && *asked) {
+		found = realpath(asked, NULL);
+		if (!found)
+			mt_err_set_errno(err, errno, "cannot use '%s' (from MEMTRACK_LIB)", asked);
+		return found;
+	}
+	self[len > 0 ? len : 0] = 0;
+	for (size_t i = 0; i < MT_ARRAY_LEN(beside) && !found && *self; i++) {
+		mt_auto(free) char *dir = mt_path_dir(self);
+
+		found = dir ? take_if_file(mt_path_join(dir, beside[i])) : NULL;
+	}
+	if (!found)
+		found = take_if_file(mt_path_join(libdir, "libmemtrack.so"));
+	if (!found)
+		mt_err_set(err, -ENOENT, "cannot find 'libmemtrack.so' beside memtrack or in '%s'; set "
+			   "MEMTRACK_LIB to its path", libdir);
+	return found;
+}
+
+void mt_launch_end_like(int status)
+{
+	struct rlimit none = {0, 0};
+	sigset_t set;
+	int sig;
+
+	if (WIFEXITED(status))
+		exit(WEXITSTATUS(status));
+	sig = WTERMSIG(status);
+	fflush(NULL);
+	/* the program left its core; ours would hide it */
+	setrlimit(RLIMIT_CORE, &none);
+	signal(sig, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(sig);
+	exit(128 + sig);
+}

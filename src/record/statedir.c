@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* Making, finding and removing private directories. */
+
+#include "record/statedir.h"
+
+#include "base/file.h"
+#include "base/path.h"
+#include "base/units.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#define OUTPUT_NAME "output"
+enum { BASES = 3, PATTERN_MAX = 1 << 16 };
+
+static const char *base_dir(int at)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	switch (at) {
+	case 0: return "/dev/shm";
+	case 1: return tmp && *tmp == '/' ? tmp : "/tmp";
+	default: return "/tmp";
+	}
+}
+
+/* 0, or why nothing can be recorded below base. */
+static int check_base(const char *base, struct mt_err *err)
+{
+	struct statvfs fs;
+	char room[MT_UNITS_TEXT_MAX];
+
+	if (access(base, W_OK | X_OK))
+		return mt_err_set_errno(err, errno, "cannot write to '%s'", base);
+	if (statvfs(base, &fs))
+		return mt_err_set_errno(err, errno, "cannot look at '%s'", base);
+	if ((uint64_t)fs.f_bavail * fs.f_frsize < MT_STATEDIR_NEED_BYTES)
+		return mt_err_set(err, -ENOSPC, "only %s are free in '%s'",
+				  mt_units_size((uint64_t)fs.f_bavail * fs.f_frsize, room), base);
+	return 0;
+}
+
+static int create_in(const char *base, char **ret_path, struct mt_err *err)
+{
+	char name[64];
+	char *path;
+	int code = check_base(base, err);
+
+	if (code)
+		return code;
+	snprintf(name, sizeof(name), "memtrack-%u-XXXXXX", (unsigned)getuid());
+	path = mt_path_join(base, name);
+	if (!path)
+		return mt_err_no_memory(err);
+	if (!mkdtemp(path)) {
+		code = mt_err_set_errno(err, errno, "cannot make a directory in '%s'", base);
+		free(path);
+		return code;
+	}
+	*ret_path = path;
+	return 0;
+}
+
+static int write_output_file(struct mt_statedir *dir, const char *pattern, struct mt_err *err)
+{
+	mt_auto(free) char *path = mt_path_join(dir->path, OUTPUT_NAME);
+	int code;
+
+	if (!path)
+		return mt_err_no_memory(err);
+	dir->lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (dir->lock_fd < 0)
+		return mt_err_set_errno(err, errno, "cannot create '%s'", path);
+	code = flock(dir->lock_fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+	if (!code)
+		code = mt_file_write(dir->lock_fd, pattern, strlen(pattern));
+	return code ? mt_err_set_errno(err, code, "cannot write '%s'", path) : 0;
+}
+
+int mt_statedir_create(const char *pattern, struct mt_statedir *ret_dir, struct mt_err *err)
+{
+	struct mt_statedir dir = {.lock_fd = -1};
+	struct mt_err first = {0};
+	int code = -ENOENT;
+
+	for (int i = 0; i < BASES && code; i++) {
+		code = create_in(base_dir(i), &dir.path, err);
+		if (code && !i && err)
+			first = *err;
+	}
+	if (code)
+		return code;
+	if (first.code) {
+		dir.avoided = strdup(first.text);
+		mt_err_clear(err);
+	}
+	code = write_output_file(&dir, pattern, err);
+	if (code) {
+		mt_statedir_remove(&dir);
+		return code;
+	}
+	*ret_dir = dir;
+	return 0;
+}
+
+void mt_statedir_done(struct mt_statedir *dir)
+{
+	if (!dir)
+		return;
+	if (dir->lock_fd >= 0)
+		close(dir->lock_fd);
+	free(dir->path);
+	free(dir->avoided);
+	*dir = (struct mt_statedir){.lock_fd = -1};
+}
+
+static bool is_empty_but_output(const char *path)
+{
+	DIR *d = opendir(path);
+	bool is_empty = d != NULL;
+
+	for (struct dirent *e; d && (e = readdir(d));)
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && strcmp(e->d_name, OUTPUT_NAME))
+			is_empty = false;
+	if (d)
+		closedir(d);
+	return is_empty;
+}
+
+void mt_statedir_remove(struct mt_statedir *dir)
+{
+	if (dir && dir->path && is_empty_but_output(dir->path)) {
+		mt_auto(free) char *path = mt_path_join(dir->path, OUTPUT_NAME);
+
+		if (path)
+			unlink(path);
+		/* fails when a process made a file meanwhile: then the directory stays for it */
+		(void)!rmdir(dir->path);
+	}
+	mt_statedir_done(dir);
+}
+
+/* Ours alone: nobody else could have put anything there. */
+static bool is_private(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == getuid() &&
+	       !(st.st_mode & (S_IRWXG | S_IRWXO));
+}
+
+static int is_ours_by_name(const struct dirent *e)
+{
+	char prefix[64];
+
+	snprintf(prefix, sizeof(prefix), "memtrack-%u-", (unsigned)getuid());
+	return !strncmp(e->d_name, prefix, strlen(prefix));
+}
+
+static int each_in(const char *base, int (*visit)(void *context, const char *path), void *context)
+{
+	struct dirent **names = NULL;
+	int count = scandir(base, &names, is_ours_by_name, alphasort);
+	int ret = 0;
+
+	for (int i = 0; i < count; i++) {
+		mt_auto(free) char *path = mt_path_join(base, names[i]->d_name);
+
+		if (path && !ret && is_private(path))
+			ret = visit(context, path);
+		free(names[i]);
+	}
+	free(names);
+	return ret;
+}
+
+int mt_statedir_each(int (*visit)(void *context, const char *path), void *context)
+{
+	int ret = 0;
+
+	for (int i = 0; i < BASES && !ret; i++)
+		if (i + 1 < BASES || strcmp(base_dir(i), base_dir(i - 1)))
+			ret = each_in(base_dir(i), visit, context);
+	return ret;
+}
+
+int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_pattern)
+{
+	mt_auto(mt_statedir) struct mt_statedir dir = {.lock_fd = -1};
+	mt_auto(free) char *name = mt_path_join(path, OUTPUT_NAME);
+	int code;
+
+	dir.path = strdup(path);
+	if (!dir.path || !name)
+		return -ENOMEM;
+	dir.lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (dir.lock_fd < 0)
+		return -errno;
+	if (flock(dir.lock_fd, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	code = mt_file_read_fd(dir.lock_fd, name, PATTERN_MAX, ret_pattern, NULL, NULL);
+	if (code)
+		return code;
+	*ret_dir = dir;
+	dir = (struct mt_statedir){.lock_fd = -1};
+	return 0;
+}
