@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The same after dlclose: functions and lines are those of the library that is gone.
+ *
+ * lib: libplugin.so plugin.c -O2 -g
+ * leak: plugin_inner count=9 bytes=432 frames=plugin_inner,plugin_leak@plugin_leak,main@call sites=1
+ * foreign: any
+ */
+#include <dlfcn.h>
+
+#include "scenario.h"
+
+int main(void)
+{
+	void *plugin = dlopen("./libplugin.so", RTLD_NOW);
+	if (!plugin)
+		return 1;
+	void (*leak)(int) = (void (*)(int))dlsym(plugin, "plugin_leak");
+	if (!leak)
+		return 2;
+	leak(9); /* AT:call */
+	return dlclose(plugin) + (int)opaque_zero;
+}
