@@ -14,6 +14,7 @@ struct sums {
 struct gaps {
 	uint64_t unplaced_allocs, unplaced_bytes;   /* in threads, not in cells */
 	uint64_t untracked_allocs, untracked_bytes; /* in cells, not in blocks */
+	uint64_t nested_frees;                      /* gone from blocks, live by the counters */
 };
 
 static struct sums sum_cells(const struct mt_profile *p)
@@ -38,6 +39,7 @@ static struct gaps sum_gaps(const struct mt_profile *p)
 		g.unplaced_allocs += p->thread[i].unplaced_allocs;
 		g.unplaced_bytes += p->thread[i].unplaced_bytes;
 		g.untracked_allocs += p->thread[i].untracked_allocs;
+		g.nested_frees += p->thread[i].nested_frees;
 		g.untracked_bytes += p->thread[i].untracked_bytes;
 	}
 	return g;
@@ -90,8 +92,8 @@ static uint32_t check_blocks(struct mt_profile *p, const struct gaps *g, uint64_
 {
 	/* an untracked block is missing from the table; its free cannot be told from an unknown one
 	 */
-	if (!within(p->block_count, minus(p->live_count, g->untracked_allocs), p->live_count,
-		    in_flight)) {
+	if (!within(p->block_count, minus(p->live_count, g->untracked_allocs + g->nested_frees),
+		    p->live_count, in_flight)) {
 		mt_profile_warn(
 			p, "the block table holds %llu live blocks, by the counters it is %llu",
 			(unsigned long long)p->block_count, (unsigned long long)p->live_count);

@@ -102,7 +102,9 @@ struct mt_profile_thread {
 	uint64_t reallocs, realloc_grown, temporaries, unknown_frees, failed_allocs;
 	uint64_t captures, memo_hits, same_as_last, joined, frames_walked, row_misses, fp_steps;
 	uint64_t ends[8];
-	uint64_t unplaced_allocs, unplaced_bytes, untracked_allocs, untracked_bytes;
+	uint64_t unplaced_allocs, unplaced_bytes;   /* counted here, in no site: tables were full */
+	uint64_t untracked_allocs, untracked_bytes; /* counted, no live block: table was full */
+	uint64_t nested_allocs, nested_frees;       /* made inside the tracker, not recorded */
 };
 
 /* A block that was live when the profile was read. */
