@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Adding up. Unsigned sums may wrap in a damaged file: then the numbers are wrong, but nothing else
+ * is. Differences that would be negative (events under way) are shown as 0.
+ */
+#include "formats/mtk_sum.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+
+/* Signed sums that stay at the ends of their range. */
+static int64_t add_clamped(int64_t a, int64_t b)
+{
+	int64_t sum;
+	if (__builtin_add_overflow(a, b, &sum))
+		return b < 0 ? INT64_MIN : INT64_MAX;
+	return sum;
+}
+
+static uint64_t positive(int64_t v)
+{
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+static int64_t magnitude(int64_t v)
+{
+	if (v == INT64_MIN)
+		return INT64_MAX;
+	return v < 0 ? -v : v;
+}
+
+/* live bytes of a writer that it has not published; wraps for damaged values */
+static int64_t held_back(uint64_t live, int64_t published)
+{
+	return (int64_t)(live - (uint64_t)published);
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static void add_counts(struct mt_profile_counts *to, const struct mt_profile_counts *from)
+{
+	to->allocs += from->allocs;
+	to->frees += from->frees;
+	to->bytes += from->bytes;
+	to->freed_bytes += from->freed_bytes;
+	to->temporaries += from->temporaries;
+}
+
+/* What is known of a peak that was published in steps. */
+struct peak {
+	int64_t published;   /* highest published value */
+	int64_t unpublished; /* what its writers may hold back, together */
+	int64_t sum_of_peaks;
+	uint64_t live, bytes; /* now; ever */
+};
+
+/*
+ * The highest moment lies between `low` and `high`: not below what is live now, nor above the sum
+ * of the writers' own peaks, and no further from the published peak than what was held back.
+ */
+static void bound_peak(const struct peak *k, uint64_t *ret_peak, uint64_t *ret_bound)
+{
+	uint64_t published = positive(k->published);
+	uint64_t low = MT_MAX(k->live, positive(add_clamped(k->published, -k->unpublished)));
+	uint64_t high = positive(add_clamped(k->published, k->unpublished));
+	high = MT_MIN(high, positive(k->sum_of_peaks));
+	high = MT_MIN(high, k->bytes);
+	high = MT_MAX(high, low);
+	uint64_t peak = MT_MIN(MT_MAX(published, low), high);
+	*ret_peak = peak;
+	*ret_bound = MT_MAX(high - peak, peak - low);
+}
+
+/* Cell numbers grouped by site, in order of number. */
+static int group_cells(struct mt_profile *p)
+{
+	p->cell_by_site = mt_arena_array(p->arena, p->cell_count, sizeof(*p->cell_by_site));
+	if (!p->cell_by_site)
+		return -ENOMEM;
+	for (uint32_t i = 1; i < p->cell_count; i++)
+		p->site[p->cell[i].site].cell_count++;
+	p->site[0].cell_count = 0;
+	uint32_t at = 0;
+	for (uint32_t i = 1; i < p->site_count; i++) {
+		p->site[i].first_cell = at;
+		at += p->site[i].cell_count;
+		p->site[i].cell_count = 0;
+	}
+	for (uint32_t i = 1; i < p->cell_count; i++) {
+		struct mt_profile_site *s = &p->site[p->cell[i].site];
+		if (p->cell[i].site)
+			p->cell_by_site[s->first_cell + s->cell_count++] = i;
+	}
+	return 0;
+}
+
+static void add_sizes(struct mt_profile_site *s, const struct mt_state_cell *c,
+		      const struct mt_mtk_raw *raw, uint64_t *bad_hists)
+{
+	uint64_t known = 0;
+	if (!c->allocs)
+		return;
+	if (c->hist && c->hist < raw->hist_count) {
+		const struct mt_state_hist *h = &raw->hist[c->hist];
+		for (unsigned i = 0; i < MT_SIZE_BUCKETS; i++) {
+			s->size_hist[i] += h->count[i];
+			known += h->count[i];
+		}
+	} else if (c->hist) {
+		(*bad_hists)++;
+	} else if (c->size_known == 1 && c->size_bucket < MT_SIZE_BUCKETS) {
+		known = c->allocs;
+		s->size_hist[c->size_bucket] += known;
+	}
+	s->size_hist_missing += minus(c->allocs, known);
+}
+
+/* The state of a cell at the process's peak: saved if it changed since, else its present one. */
+static void at_peak(const struct mt_state_cell *c, const struct mt_state_header *h,
+		    int64_t *ret_bytes, int64_t *ret_count)
+{
+	if (h->peak_epoch && c->at_peak_epoch == h->peak_epoch) {
+		*ret_bytes = c->at_peak_bytes;
+		*ret_count = c->at_peak_count;
+	} else {
+		*ret_bytes = (int64_t)(c->bytes - c->freed_bytes);
+		*ret_count = (int64_t)(c->allocs - c->frees);
+	}
+}
+
+static void sum_site(struct mt_profile *p, uint32_t number, const struct mt_mtk_raw *raw,
+		     uint64_t *bad_hists)
+{
+	struct mt_profile_site *s = &p->site[number];
+	const struct mt_state_site *rs = &raw->site[number];
+	struct peak k = {.published = rs->peak_published};
+	int64_t peak_bytes = 0, peak_count = 0, bytes, count;
+	for (uint32_t i = 0; i < s->cell_count; i++) {
+		uint32_t cell = p->cell_by_site[s->first_cell + i];
+		const struct mt_state_cell *c = &raw->cell[cell];
+		add_counts(&s->counts, &p->cell[cell].counts);
+		add_sizes(s, c, raw, bad_hists);
+		for (unsigned b = 0; b < MT_LIFE_BUCKETS; b++)
+			s->life_hist[b] += c->lifetime[b];
+		at_peak(c, &raw->header, &bytes, &count);
+		peak_bytes = add_clamped(peak_bytes, bytes);
+		peak_count = add_clamped(peak_count, count);
+		k.sum_of_peaks = add_clamped(k.sum_of_peaks, (int64_t)positive(c->peak_bytes));
+		int64_t step = (int64_t)MT_MIN(raw->header.peak_bound_bytes, (uint64_t)INT64_MAX);
+		k.unpublished = add_clamped(
+			k.unpublished, MT_MAX(step, magnitude(held_back(c->bytes - c->freed_bytes,
+									c->published))));
+	}
+	s->at_peak_bytes = positive(peak_bytes);
+	s->at_peak_count = positive(peak_count);
+	k.live = minus(s->counts.bytes, s->counts.freed_bytes);
+	k.bytes = s->counts.bytes;
+	if (s->cell_count == 1 && !rs->shared &&
+	    rs->cell_count <= 1) /* its own peak is the site's */
+		s->peak_bytes = MT_MIN(MT_MAX(positive(k.sum_of_peaks), k.live), k.bytes);
+	else
+		bound_peak(&k, &s->peak_bytes, &s->peak_bound_bytes);
+}
+
+static void sum_cells(struct mt_profile *p, const struct mt_mtk_raw *raw)
+{
+	for (uint32_t i = 1; i < p->cell_count; i++) {
+		const struct mt_state_cell *c = &raw->cell[i];
+		struct mt_profile_counts *k = &p->cell[i].counts;
+		*k = (struct mt_profile_counts){c->allocs, c->frees, c->bytes, c->freed_bytes,
+						c->temporaries};
+		uint32_t heap = p->site[p->cell[i].site].heap;
+		if (p->cell[i].site && heap >= MT_HEAP_FIRST_CUSTOM)
+			add_counts(&p->heap[heap].counts, k);
+	}
+}
+
+static void sum_process(struct mt_profile *p, const struct mt_mtk_raw *raw)
+{
+	const struct mt_state_header *h = &raw->header;
+	struct peak k = {.published = h->peak_bytes};
+	bool reused = false;
+	for (uint32_t i = 1; i < p->thread_count; i++) {
+		const struct mt_profile_thread *t = &p->thread[i];
+		const struct mt_state_thread *rt = &raw->thread[i];
+		int64_t step = (int64_t)MT_MIN(h->peak_bound_bytes, (uint64_t)INT64_MAX);
+		add_counts(&p->totals, &t->heap[MT_CLASS_MALLOC]);
+		for (uint32_t c = MT_CLASS_MALLOC; c <= MT_CLASS_BRK; c++)
+			add_counts(&p->heap[c].counts, &t->heap[c]);
+		p->reallocs += t->reallocs;
+		p->unknown_frees += t->unknown_frees;
+		p->failed_allocs += t->failed_allocs;
+		reused |= t->reuse_count > 0;
+		k.sum_of_peaks = add_clamped(k.sum_of_peaks, (int64_t)positive(t->peak_bytes));
+		if (rt->state)
+			k.unpublished = add_clamped(
+				k.unpublished,
+				MT_MAX(step, magnitude(held_back((uint64_t)rt->live_bytes,
+								 rt->published))));
+	}
+	p->live_count = minus(p->totals.allocs, p->totals.frees);
+	p->live_bytes = minus(p->totals.bytes, p->totals.freed_bytes);
+	k.live = p->live_bytes;
+	k.bytes = p->totals.bytes;
+	if (h->threads_seen <= 1) {
+		uint64_t peak = MT_MAX(positive(k.published), positive(k.sum_of_peaks));
+		p->peak_bytes = MT_MIN(MT_MAX(peak, k.live), k.bytes);
+	} else {
+		if (reused) /* a row's peak is then of its last thread only */
+			k.sum_of_peaks = INT64_MAX;
+		bound_peak(&k, &p->peak_bytes, &p->peak_bound_bytes);
+	}
+}
+
+static int compare_blocks(const void *a, const void *b)
+{
+	const struct mt_profile_block *x = a, *y = b;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* By site (in place, each block moves at most once), then by address within a site. */
+static int sort_blocks(struct mt_profile *p)
+{
+	size_t n = p->site_count;
+	mt_auto(free) uint64_t *next = mt_alloc_zero(n + 1, sizeof(*next));
+	mt_auto(free) uint64_t *end = mt_alloc_zero(n + 1, sizeof(*end));
+	if (!next || !end)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < p->blocks; i++)
+		end[p->block[i].site]++;
+	for (size_t i = 1; i < n; i++)
+		end[i] += end[i - 1];
+	for (size_t i = 1; i < n; i++)
+		next[i] = end[i - 1];
+	for (size_t site = 0; site < n; site++) {
+		while (next[site] < end[site]) {
+			struct mt_profile_block *b = &p->block[next[site]];
+			if (b->site == site) {
+				next[site]++;
+				continue;
+			}
+			struct mt_profile_block *to = &p->block[next[b->site]++];
+			struct mt_profile_block moved = *b;
+			*b = *to;
+			*to = moved;
+		}
+	}
+	for (size_t site = 0; site < n; site++) {
+		uint64_t first = site ? end[site - 1] : 0;
+		if (end[site] - first > 1)
+			qsort(&p->block[first], end[site] - first, sizeof(*p->block),
+			      compare_blocks);
+	}
+	return 0;
+}
+
+static void sum_blocks(struct mt_profile *p)
+{
+	for (uint64_t i = 0; i < p->blocks; i++) {
+		const struct mt_profile_block *b = &p->block[i];
+		struct mt_profile_site *s = &p->site[b->site];
+		p->heap[b->heap].live_count++;
+		p->heap[b->heap].live_bytes += b->size;
+		if (!b->site)
+			continue; /* element 0 stays empty */
+		s->oldest_ns = s->live_count ? MT_MIN(s->oldest_ns, b->born_ns) : b->born_ns;
+		s->newest_ns = MT_MAX(s->newest_ns, b->born_ns);
+		s->live_count++;
+		s->live_bytes += b->size;
+	}
+	p->block_count = p->heap[MT_HEAP_MALLOC].live_count;
+	p->block_bytes = p->heap[MT_HEAP_MALLOC].live_bytes;
+}
+
+int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw, uint64_t *ret_bad_hists)
+{
+	uint64_t bad_hists = 0;
+	int r = group_cells(p);
+	if (!r)
+		r = sort_blocks(p);
+	if (r)
+		return r;
+	sum_cells(p, raw);
+	for (uint32_t i = 1; i < p->site_count; i++)
+		sum_site(p, i, raw, &bad_hists);
+	sum_process(p, raw);
+	sum_blocks(p);
+	*ret_bad_hists = bad_hists;
+	return 0;
+}

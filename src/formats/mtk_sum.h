@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_FORMATS_MTK_SUM_H
+#define MT_FORMATS_MTK_SUM_H
+
+/*
+ * From the per-thread counters of a state file to sites, heaps and the process: the rules of the
+ * chapter "Adding up" in docs/formats/mtk.md.
+ */
+
+#include "core/cc.h"
+#include "model/profile.h"
+#include "wire/state.h"
+
+/* Raw tables as copied from the file; the profile's tables of the same name have the same counts.
+ */
+struct mt_mtk_raw {
+	struct mt_state_header header;
+	struct mt_state_cell *cell;
+	struct mt_state_hist *hist;
+	struct mt_state_site *site;
+	struct mt_state_thread *thread;
+	uint32_t cell_count, hist_count, site_count, thread_count;
+};
+
+/*
+ * Fills what p's sites, cells, threads, heaps and the process get by adding up. p->cell[].site and
+ * .thread, p->site[].heap are set and in range; p's blocks are final with site, thread, heap set.
+ * Sorts the blocks. 0 or -ENOMEM. *ret_bad_hists: cells that name a histogram that is not there.
+ */
+int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw, uint64_t *ret_bad_hists);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Time in state files. The target stores raw counter values only; the rate is found here. A unit is
+ * between half a millisecond and some milliseconds, so 32 bits last for weeks and are then
+ * continued by the 64-bit header.now_unit.
+ */
+#include "formats/mtk_time.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "core/clock.h"
+
+enum { SHIFT_ASSUMED = 21, SHIFT_MAX = 40 };
+
+#if defined(__x86_64__)
+enum { OWN_ARCH = MT_ARCH_X86_64 };
+#else
+enum { OWN_ARCH = MT_ARCH_AARCH64 };
+#endif
+
+uint64_t mt_mtk_time_mono_ns(void)
+{
+	struct timespec ts = {0};
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* "xxxxxxxx-xxxx-..." to 16 bytes; false when it is something else. */
+static bool parse_uuid(const char *text, uint8_t *id)
+{
+	unsigned digits = 0;
+	for (; *text && *text != '\n' && digits < 32; text++) {
+		if (*text == '-')
+			continue;
+		int d = hex_digit(*text);
+		if (d < 0)
+			return false;
+		id[digits / 2] = (uint8_t)(digits % 2 ? id[digits / 2] | d : d << 4);
+		digits++;
+	}
+	return digits == 32;
+}
+
+bool mt_mtk_time_is_own(const struct mt_state_header *h)
+{
+	static const uint8_t unknown[16];
+	uint8_t own[16] = {0};
+	mt_auto(free) char *text = NULL;
+	size_t len;
+	if (h->arch != OWN_ARCH || !memcmp(h->boot_id, unknown, sizeof(unknown)))
+		return false;
+	if (mt_file_read("/proc/sys/kernel/random/boot_id", 256, &text, &len, NULL))
+		return false;
+	return parse_uuid(text, own) && !memcmp(own, h->boot_id, sizeof(own));
+}
+
+/* Counters run at 1 MHz to 100 GHz; anything else is no pair of readings. */
+static bool plausible(uint64_t ns, uint64_t ticks)
+{
+	return ns && ticks && ticks / 100 <= ns && ns / 1000 <= ticks;
+}
+
+static bool take_pair(struct mt_mtk_time *t, const struct mt_state_header *h, uint64_t mono_ns,
+		      uint64_t ticks)
+{
+	if (mono_ns <= h->mono_start_ns || ticks <= h->tick_start ||
+	    !plausible(mono_ns - h->mono_start_ns, ticks - h->tick_start))
+		return false;
+	t->mono_delta_ns = mono_ns - h->mono_start_ns;
+	t->tick_delta = ticks - h->tick_start;
+	return true;
+}
+
+void mt_mtk_time_init(struct mt_mtk_time *t, const struct mt_state_header *h, bool own_machine)
+{
+	*t = (struct mt_mtk_time){.now_unit = h->now_unit, .unit_shift = h->unit_shift};
+	if (t->unit_shift > SHIFT_MAX) {
+		t->unit_shift = SHIFT_ASSUMED;
+		t->damaged = true;
+	}
+	if (h->tick_mark) {
+		if (take_pair(t, h, h->mono_mark_ns, h->tick_mark)) {
+			t->mark_ns = t->mono_delta_ns;
+			return;
+		}
+		t->damaged = true;
+	}
+	if (own_machine && take_pair(t, h, mt_mtk_time_mono_ns(), mt_clock_ticks()))
+		return;
+	/* a unit is about a millisecond on every machine: see mt_clock_unit_shift() */
+	t->estimated = true;
+	t->mono_delta_ns = 1000000;
+	t->tick_delta = 1ull << t->unit_shift;
+}
+
+uint64_t mt_mtk_time_ns(struct mt_mtk_time *t, uint64_t unit)
+{
+	if (unit == t->last_unit)
+		return t->last_ns;
+	unsigned __int128 ticks = (unsigned __int128)unit << t->unit_shift;
+	if (ticks > UINT64_MAX)
+		ticks = UINT64_MAX;
+	unsigned __int128 ns = ticks * t->mono_delta_ns / t->tick_delta;
+	t->last_unit = unit;
+	t->last_ns = ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
+	return t->last_ns;
+}
+
+uint64_t mt_mtk_time_expand(const struct mt_mtk_time *t, uint32_t low)
+{
+	uint32_t ahead = low - (uint32_t)t->now_unit;
+	if (ahead <= MT_MTK_AHEAD_UNITS && t->now_unit <= UINT64_MAX - ahead)
+		return t->now_unit + ahead;
+	uint32_t behind = (uint32_t)t->now_unit - low;
+	return t->now_unit > behind ? t->now_unit - behind : 0;
+}
