@@ -15,6 +15,7 @@
  */
 
 #include "elf/modules.h"
+#include "unwind/stack.h"
 
 enum { MT_DEPTH_MAX = 256 };
 
@@ -30,7 +31,7 @@ enum { MT_STACK_END_COUNT = 6 };
 
 /* One frame. Outermost first in struct mt_capture. */
 struct mt_frame {
-	uintptr_t slot; /* address that holds ra (x86-64: CFA - 8); 0 for a frame that may not be reused */
+	uintptr_t slot; /* CFA - 8 of the call (x86-64: where ra lies); 0: frame that may not be reused */
 	uintptr_t ra;   /* return address; for an interrupted frame (signal) the exact pc + 1 */
 	uint64_t hash;  /* running hash from the outermost frame inward, end kind mixed in */
 	uint32_t node;  /* free for the caller: 0 when new (the runtime keeps its stack-tree node) */
@@ -52,6 +53,19 @@ struct mt_capture_counts {
 
 struct mt_memo; /* 256 sets x 2 ways of remembered stacks; about 300 KiB, touched lazily */
 
+/* What the walk read to reach a frame: private to capture.c. One cache line. */
+struct mt_frame_words {
+	uintptr_t sp;     /* CFA of the call: with ra the frame's identity */
+	uintptr_t ra;
+	uintptr_t ra_at;  /* where ra was read; 0: given by the caller in a register */
+	uintptr_t raw;    /* the word there (aarch64: perhaps signed) */
+	uintptr_t fp;     /* frame pointer in this frame */
+	uintptr_t fp_at;  /* where the step to this frame loaded it; 0: inherited from the inner frame */
+	uintptr_t cfa_at; /* where sp was read; 0: computed */
+	uint32_t flags;
+	uint32_t reserved;
+};
+
 struct mt_capture {
 	/* owner thread only */
 	uint32_t count;      /* frames of the last stack */
@@ -63,10 +77,20 @@ struct mt_capture {
 	uint32_t generation; /* of the module list that the state below belongs to */
 	uint32_t reserved;
 	struct mt_memo *memo; /* NULL until attached */
-	uintptr_t stack_lo, stack_hi; /* the mapping that held SP last, 0: unknown */
+	struct mt_stack_range stack; /* that held SP last */
 	struct mt_capture_counts counts;
-	uint64_t private_words[64]; /* capture.c's own: dependencies, adaptive counters */
+	/* the rest up to frame is private to capture.c */
+	uint64_t change_seen;         /* mt_unwind.change_count at the last capture */
+	struct mt_stack_range other[3]; /* stacks seen before */
+	uint32_t other_next;
+	uint32_t reuse_below; /* frames with a lower index may be joined */
+	uint32_t memo_ready;  /* the last stack may go into the memo */
+	uint32_t memo_off_for, memo_seen, memo_hits;      /* adaptive: captures */
+	uint32_t join_off_for, join_seen, join_done;      /* adaptive: captures that were no memo hit */
+	uint32_t join_walked, join_frames;
 	struct mt_frame frame[MT_DEPTH_MAX + 1]; /* outermost first */
+	/* fresh frames from the middle downward (innermost first), kept ones upward (as frame[]) */
+	struct mt_frame_words words[2 * (MT_DEPTH_MAX + 1)];
 };
 
 /* Row cache shared by all threads of the process: one per process, in memory that starts as zeros. */
@@ -116,8 +140,9 @@ uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uint
 void mt_capture_remember(struct mt_capture *c, uint32_t token);
 
 /*
- * Reference walk for tests and --verify: no cache, no reuse; every step by mt_row_decode. Writes up
- * to max return addresses, innermost first; returns the count, *ret_end how it ended.
+ * Reference walk for tests and --verify: no cache, no reuse; every step by the unpacked rule. Writes up
+ * to max return addresses, innermost first; returns the count, *ret_end how it ended. Uses
+ * mt_unwind.modules as it is (does not ask for a refresh).
  */
 uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra, uint32_t max,
 			   enum mt_stack_end *ret_end);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_UNWIND_ROWCACHE_H
+#define MT_UNWIND_ROWCACHE_H
+
+/*
+ * Rows by return address, for all threads of the process, without locks. An entry is one 64-bit word:
+ * the address without its low 12 bits (36 bits), then the row (28 bits); the low bits are told by the
+ * set, so the match is exact below 2^48. Addresses above never match and are decoded at each use.
+ */
+
+#include "unwind/row.h"
+
+enum { MT_ROW_SETS = 4096, MT_ROW_WAYS = 2, MT_ROW_SET_BITS = 12 };
+#define MT_ROW_MISS 0xffffffffu
+
+struct mt_row_cache {
+	uint64_t generation; /* of the module list the entries belong to; atomic */
+	uint64_t reserved[7];
+	uint64_t set[MT_ROW_SETS][MT_ROW_WAYS]; /* atomic words */
+};
+
+MT_INLINE uint32_t mt_row_cache_set(uintptr_t ra)
+{
+	return (uint32_t)(ra ^ ra >> MT_ROW_SET_BITS) & (MT_ROW_SETS - 1);
+}
+
+/* The row for a return address (that is, for the pc before it), or MT_ROW_MISS. */
+MT_INLINE mt_row mt_row_cache_get(const struct mt_row_cache *rows, uintptr_t ra)
+{
+	const uint64_t *set = rows->set[mt_row_cache_set(ra)];
+	uint64_t tag = ra >> MT_ROW_SET_BITS;
+	uint64_t e = __atomic_load_n(&set[0], __ATOMIC_RELAXED);
+	if (MT_LIKELY(e >> MT_ROW_BITS == tag))
+		return (mt_row)e & ((1u << MT_ROW_BITS) - 1);
+	e = __atomic_load_n(&set[1], __ATOMIC_RELAXED);
+	if (MT_LIKELY(e >> MT_ROW_BITS == tag))
+		return (mt_row)e & ((1u << MT_ROW_BITS) - 1);
+	return MT_ROW_MISS;
+}
+
+/*
+ * Decodes the row for a return address and keeps it if `list` is still the current one
+ * (*current == list). Pcs outside every module are not kept.
+ */
+mt_row mt_row_cache_fill(struct mt_row_cache *rows, const struct mt_module_list *list,
+			 const struct mt_module_list *const *current, uintptr_t ra);
+
+/* Makes the cache empty and owned by `generation`; no-op if it already is. Any thread, any time. */
+void mt_row_cache_flush(struct mt_row_cache *rows, uint32_t generation);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The uncommon steps. Nothing is read before the stack range says that it may be; module text is read
+ * only inside executable segments of listed modules.
+ */
+
+#include "unwind/step.h"
+
+#include "core/sys.h"
+
+enum { FP_REACH = 1 << 20 }; /* a frame pointer further above SP than this is not believed */
+
+static void clear_sources(struct mt_step *s)
+{
+	s->ra_at = s->raw = s->fp_at = s->cfa_at = 0;
+	s->flags = 0;
+}
+
+/* Whether [from, to) lies in an executable segment of the module. */
+static int in_text(const struct mt_module *m, uintptr_t from, uintptr_t to)
+{
+	for (uint32_t i = 0; m->phdr && i < m->phnum; i++) {
+		const Elf64_Phdr *ph = &m->phdr[i];
+		uintptr_t lo = m->bias + ph->p_vaddr;
+		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X) && (ph->p_flags & PF_R) &&
+		    from >= lo && to > from && to - lo <= ph->p_memsz)
+			return 1;
+	}
+	return 0;
+}
+
+#if defined(__x86_64__)
+/* Whether the bytes before ra are a call: e8 rel32, or ff /2 in each of its lengths. */
+static int after_call(const struct mt_module *m, uintptr_t ra)
+{
+	const uint8_t *p = (const uint8_t *)ra;
+	if (!in_text(m, ra - 7, ra))
+		return 0;
+	if (p[-5] == 0xe8)
+		return 1;
+	for (int len = 2; len <= 7; len++) {
+		uint8_t modrm = p[1 - len], mod = modrm >> 6, rm = modrm & 7;
+		if (p[-len] != 0xff || (modrm >> 3 & 7) != 2)
+			continue;
+		int want = 2 + (mod == 1 ? 1 : mod == 2 ? 4 : 0);
+		if (mod != 3 && rm == 4) {
+			want += 1;
+			if (mod == 0 && (p[2 - len] & 7) == 5)
+				want += 4;
+		} else if (mod == 0 && rm == 5) {
+			want += 4;
+		}
+		if (want == len)
+			return 1;
+	}
+	return 0;
+}
+#else
+static int after_call(const struct mt_module *m, uintptr_t ra)
+{
+	if ((ra & 3) || !in_text(m, ra - 4, ra))
+		return 0;
+	uint32_t op = *(const uint32_t *)(ra - 4);
+	return (op & 0xfc000000) == 0x94000000 ||  /* bl */
+	       (op & 0xfffffc1f) == 0xd63f0000 ||  /* blr */
+	       (op & 0xfefff800) == 0xd63f0800;    /* blraa, blrab and their z forms */
+}
+#endif
+
+/* Registers of the interrupted code. The frame reached is known by its exact pc, stored as pc + 1. */
+static int step_signal(struct mt_step *s)
+{
+	uintptr_t pc, sp, fp, lr = 0;
+#if defined(__x86_64__)
+	uintptr_t uc = s->sp;
+	int r = mt_stack_word(s->range, uc + 168, &pc);
+	r = r ? r : mt_stack_word(s->range, uc + 160, &sp);
+	r = r ? r : mt_stack_word(s->range, uc + 120, &fp);
+#else
+	uintptr_t regs = s->sp + 312; /* siginfo 128, ucontext: mcontext at 176, fault address 8 */
+	int r = mt_stack_word(s->range, regs + 32 * 8, &pc);
+	r = r ? r : mt_stack_word(s->range, regs + 31 * 8, &sp);
+	r = r ? r : mt_stack_word(s->range, regs + 29 * 8, &fp);
+	r = r ? r : mt_stack_word(s->range, regs + 30 * 8, &lr);
+#endif
+	clear_sources(s);
+	s->flags = MT_STEP_NO_REUSE;
+	if (r || mt_stack_enter(s->range, sp))
+		return MT_STACK_UNREADABLE;
+	s->ra = pc + 1;
+	s->sp = sp;
+	s->fp = fp;
+	s->lr = mt_step_strip(lr);
+	s->lr_known = 1;
+	s->flags |= MT_FRAME_EXACT_PC;
+	return 0;
+}
+
+/* The signal trampoline of a libc or kernel that gives it no unwind information. */
+static int at_sigreturn(const struct mt_module *m, uintptr_t pc)
+{
+#if defined(__x86_64__)
+	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+#else
+	static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
+#endif
+	uintptr_t last = pc + sizeof(code) - 1;
+	if (m ? !in_text(m, pc, last + 1) :
+		pc < 4096 || pc >> 47 || !mt_stack_probe(pc & ~(uintptr_t)3) ||
+			!mt_stack_probe(last & ~(uintptr_t)3))
+		return 0;
+	for (size_t i = 0; i < sizeof(code); i++)
+		if (((const volatile uint8_t *)pc)[i] != code[i])
+			return 0;
+	return 1;
+}
+
+/* Reads ra and fp where the rule says, relative to cfa, and moves there. */
+static int load_caller(struct mt_step *s, const struct mt_rule *r, uintptr_t cfa)
+{
+	uintptr_t fp = s->fp, ra_at = 0, fp_at = 0, raw = s->lr;
+	if (r->ra == MT_RULE_AT_CFA) {
+		ra_at = cfa + (uintptr_t)(intptr_t)r->ra_off;
+		if (mt_stack_word(s->range, ra_at, &raw))
+			return MT_STACK_UNREADABLE;
+	} else if (!s->lr_known) {
+		return MT_STACK_UNSUPPORTED;
+	}
+	if (r->fp == MT_RULE_AT_CFA || r->fp == MT_RULE_AT_FP) {
+		fp_at = r->fp == MT_RULE_AT_FP ? s->fp : cfa + (uintptr_t)(intptr_t)r->fp_off;
+		if (mt_stack_word(s->range, fp_at, &fp))
+			return MT_STACK_UNREADABLE;
+	}
+	s->ra_at = ra_at;
+	s->raw = raw;
+	s->fp_at = fp_at;
+	s->ra = mt_step_strip(raw);
+	s->fp = fp;
+	s->sp = cfa;
+	if (!ra_at)
+		s->flags |= MT_STEP_NO_REUSE;
+	s->lr_known = 0;
+	return s->ra ? 0 : MT_STACK_COMPLETE;
+}
+
+int mt_step_rule(struct mt_step *s, const struct mt_rule *r)
+{
+	uintptr_t cfa, offset = (uintptr_t)(intptr_t)r->cfa_off, pc = s->ra - 1;
+	clear_sources(s);
+	switch ((enum mt_rule_cfa)r->cfa) {
+	case MT_CFA_SP:
+		cfa = s->sp + offset;
+		break;
+	case MT_CFA_FP:
+		s->flags |= MT_STEP_USED_FP;
+		cfa = s->fp + offset;
+		break;
+	case MT_CFA_AT_FP:
+		s->flags |= MT_STEP_USED_FP;
+		if (mt_stack_word(s->range, s->fp + offset, &cfa)) {
+			s->flags |= MT_STEP_NO_REUSE;
+			return MT_STACK_UNREADABLE;
+		}
+		s->cfa_at = s->fp + offset;
+		break;
+	case MT_CFA_PLT:
+		cfa = s->sp + 8 + ((pc & 15) >= offset ? 8 : 0);
+		break;
+	default:
+		return MT_STACK_UNSUPPORTED;
+	}
+	int same_place = cfa == s->sp && r->ra == MT_RULE_SAME; /* aarch64 leaf */
+	int end = cfa > s->sp || same_place ? load_caller(s, r, cfa) : MT_STACK_UNREADABLE;
+	if (end && end != MT_STACK_UNSUPPORTED)
+		s->flags |= MT_STEP_NO_REUSE;
+	return end;
+}
+
+#if defined(__aarch64__)
+/*
+ * A frame record does not tell its function's SP. The row of the function reached does: by FP, or by
+ * where it says the record lies.
+ */
+static int sp_from_record(struct mt_step *s, const struct mt_module *m)
+{
+	struct mt_rule r;
+	if (mt_row_rule(m, s->ra - 1, &r))
+		return 0;
+	if (r.cfa == MT_CFA_SP && r.fp == MT_RULE_AT_CFA && r.ra == MT_RULE_AT_CFA &&
+	    r.ra_off == r.fp_off + 8)
+		s->sp = s->fp - (uintptr_t)(intptr_t)r.fp_off - (uintptr_t)(intptr_t)r.cfa_off;
+	else if (r.cfa != MT_CFA_FP && r.ra != MT_RULE_UNDEFINED)
+		return 0;
+	return 1;
+}
+#endif
+
+/* The frame record at FP, if all that can be checked speaks for it. */
+static int step_by_fp(struct mt_step *s, const struct mt_module_list *list)
+{
+	uintptr_t record = s->fp, fp, raw, ra;
+	if (record < s->sp || record - s->sp > FP_REACH || (record & 7))
+		return MT_STACK_NO_INFO;
+	s->flags |= MT_STEP_NO_REUSE;
+	/* Asked anew each time: a guessed address may lie where a stack once was. */
+	if (!mt_stack_probe(record) || !mt_stack_probe(record + 8) ||
+	    mt_stack_word(s->range, record, &fp) || mt_stack_word(s->range, record + 8, &raw))
+		return MT_STACK_NO_INFO;
+	ra = mt_step_strip(raw);
+	const struct mt_module *m = mt_module_list_find(list, ra - 1);
+	if (!m || !after_call(m, ra))
+		return MT_STACK_NO_INFO;
+	s->ra = ra;
+	s->raw = raw;
+	s->ra_at = record + 8;
+	s->fp = fp;
+	s->fp_at = record;
+	s->sp = record + 16;
+	s->lr_known = 0;
+	s->flags |= MT_FRAME_BY_FP;
+#if defined(__aarch64__)
+	if (!sp_from_record(s, m))
+		return MT_STACK_NO_INFO;
+#endif
+	return 0;
+}
+
+/*
+ * Code without unwind information. A libc built without it (musl) marks its outermost frame by FP 0,
+ * as the ABI asks. Code outside every module may change under us: nothing here is reused.
+ */
+static int step_noinfo(struct mt_step *s, const struct mt_module_list *list)
+{
+	const struct mt_module *m = mt_module_list_find(list, s->ra - 1);
+	if (at_sigreturn(m, s->ra))
+		return step_signal(s);
+	s->flags |= MT_STEP_USED_FP | (m ? 0 : MT_STEP_NO_REUSE);
+	if (m && !s->fp)
+		return MT_STACK_COMPLETE;
+	return step_by_fp(s, list);
+}
+
+static int step_full(struct mt_step *s, const struct mt_module_list *list)
+{
+	struct mt_rule rule;
+	const struct mt_module *m = mt_module_list_find(list, s->ra - 1);
+	if (!m || mt_row_rule(m, s->ra - 1, &rule))
+		return MT_STACK_UNSUPPORTED;
+	return mt_step_rule(s, &rule);
+}
+
+int mt_step_special(struct mt_step *s, mt_row row, const struct mt_module_list *list)
+{
+	clear_sources(s);
+	switch (mt_row_special_kind(row)) {
+	case MT_ROW_END:
+		return MT_STACK_COMPLETE;
+	case MT_ROW_SIGNAL:
+		return step_signal(s);
+	case MT_ROW_FULL:
+		return step_full(s, list);
+	case MT_ROW_NOINFO:
+		return step_noinfo(s, list);
+	case MT_ROW_UNSUPPORTED:
+		break;
+	}
+	return MT_STACK_UNSUPPORTED;
+}

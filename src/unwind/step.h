@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_UNWIND_STEP_H
+#define MT_UNWIND_STEP_H
+
+/* One step outward, the careful way: rules in full, signal frames, frame-pointer fallback. */
+
+#include "unwind/capture.h"
+#include "unwind/row.h"
+#include "unwind/stack.h"
+
+/* Private bits beside enum mt_frame_flags, in struct mt_step and struct mt_frame_words. */
+enum mt_step_flags {
+	MT_STEP_USED_FP = 1 << 8,   /* the step's result depends on the frame pointer */
+	MT_STEP_NO_REUSE = 1 << 9,  /* it depends on more than words that can be verified */
+};
+
+struct mt_step {
+	uintptr_t sp, ra, fp; /* of the frame; after the step: of its caller */
+	uintptr_t lr;         /* aarch64: the link register if lr_known */
+	uintptr_t ra_at;      /* where ra was read; 0: not from the stack */
+	uintptr_t raw;        /* the word there (aarch64: perhaps signed) */
+	uintptr_t fp_at;      /* where fp was read in this step; 0: unchanged */
+	uintptr_t cfa_at;     /* where the new sp was read; 0: computed */
+	uint32_t flags;       /* of the frame reached: mt_frame_flags, mt_step_flags */
+	uint32_t lr_known;
+	struct mt_stack_range *range; /* of the stack; changes with it */
+};
+
+/* The address without a pointer-authentication code. */
+MT_INLINE uintptr_t mt_step_strip(uintptr_t ra)
+{
+#if defined(__aarch64__)
+	if (MT_UNLIKELY(ra >> 48)) {
+		register uintptr_t x30 __asm__("x30") = ra;
+		__asm__("hint #7" : "+r"(x30)); /* xpaclri; no effect before ARMv8.3 */
+		ra = x30;
+	}
+#endif
+	return ra;
+}
+
+/* Steps by a rule of an ordinary frame. 0, or an enum mt_stack_end: there is no caller to be found. */
+int mt_step_rule(struct mt_step *s, const struct mt_rule *rule);
+
+/*
+ * Steps out of a frame whose row is special. list: the modules, for FULL rows and the fallback.
+ * 0, or an enum mt_stack_end; then flags tells what that verdict depends on.
+ */
+int mt_step_special(struct mt_step *s, mt_row row, const struct mt_module_list *list);
+
+#endif
