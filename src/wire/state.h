@@ -54,7 +54,7 @@ enum mt_state_region_kind {
 struct mt_state_region {
 	uint32_t kind;       /* enum mt_state_region_kind; 0 ends the table */
 	uint32_t elem_bytes; /* size of one element */
-	uint64_t offset;     /* of element 0 in the file, multiple of 4096 */
+	uint64_t offset;     /* of element 0 in the file, multiple of 4096; of 64 in a compacted file */
 	uint64_t capacity;   /* elements that may ever exist */
 	uint64_t used;       /* elements handed out, atomic, only rises; may pass capacity (then: full) */
 	uint64_t committed_bytes; /* storage given by the kernel so far; guarded by grow_lock */
@@ -245,7 +245,7 @@ struct mt_state_cell {
 	uint32_t site;
 	uint16_t thread;
 	uint8_t size_bucket;   /* the only bucket so far (see mt_state_size_bucket) while hist == 0 */
-	uint8_t size_known;    /* 0: no allocation yet */
+	uint8_t size_known;    /* 0: no allocation yet, 1: yes, 2: histogram was refused: sizes unknown */
 	uint64_t allocs;       /*   8 */
 	uint64_t bytes;        /*  16 */
 	uint64_t frees;        /*  24 of this site's blocks, by this thread */
