@@ -113,7 +113,7 @@ static void check_region(const struct mt_mtk_source *s, const struct mt_state_re
 		r->fault = MT_MTK_FAULT_ELEMENT;
 		return;
 	}
-	if (row->offset % MT_STATE_HEADER_BYTES || row->offset < MT_STATE_HEADER_BYTES) {
+	if (row->offset % MT_MTK_ALIGN || row->offset < MT_STATE_HEADER_BYTES) {
 		r->fault = MT_MTK_FAULT_OFFSET;
 		return;
 	}

@@ -16,13 +16,16 @@
 #include "core/cc.h"
 #include "wire/state.h"
 
-enum { MT_MTK_KINDS = 32 }; /* region kinds below this are known by number */
+enum {
+	MT_MTK_KINDS = 32, /* region kinds below this are known by number */
+	MT_MTK_ALIGN = 64, /* of regions in a finished file; 4096 while it is written */
+};
 
 /* What is wrong with a region. Its usable elements are in count all the same. */
 enum mt_mtk_fault {
 	MT_MTK_FAULT_NONE = 0,
 	MT_MTK_FAULT_ELEMENT, /* element size smaller than this version's or unreasonable */
-	MT_MTK_FAULT_OFFSET,  /* not a multiple of 4096, or inside the header */
+	MT_MTK_FAULT_OFFSET,  /* not a multiple of MT_MTK_ALIGN, or inside the header */
 	MT_MTK_FAULT_CUT,     /* the file ends before the region does */
 	MT_MTK_FAULT_EMPTY,   /* far more elements than storage: a damaged count */
 	MT_MTK_FAULT_TWICE,   /* the kind stands in the table again: this one is not used */
