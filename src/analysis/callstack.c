@@ -9,12 +9,13 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "core/cc.h"
+#include "core/hash.h"
 #include "model/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { HASH_SEED = 0x6d74 };
+enum { HASH_SEED = MT_CALLSTACK_SEED };
 
 static bool is_root(const struct mt_profile *p, uint32_t node)
 {
@@ -66,18 +67,18 @@ static uint64_t hash_frame(const struct mt_profile *p, uint32_t node, uint64_t h
 			   const uint64_t *module_hash)
 {
 	const struct mt_profile_node *n = &p->node[node];
-	uint64_t pair[2] = {0, n->pc};
+	uint64_t module = 0, offset = n->pc;
 
 	if (n->kind == MT_FRAME_SOURCE) {
 		const char *file = n->source_file ? n->source_file : "";
 
-		pair[0] = mt_hash_bytes(file, strlen(file), HASH_SEED);
-		pair[1] = n->source_line;
+		module = mt_hash_bytes(file, strlen(file), HASH_SEED);
+		offset = n->source_line;
 	} else if (n->module && n->module < p->module_count) {
-		pair[0] = module_hash[n->module];
-		pair[1] = n->pc - p->module[n->module].bias;
+		module = module_hash[n->module];
+		offset = n->pc - p->module[n->module].bias;
 	}
-	return mt_hash_bytes(pair, sizeof(pair), hash);
+	return mt_callstack_step(hash, module, offset);
 }
 
 /* Hashes node and those of its ancestors that have no hash yet, outermost first. */

@@ -80,7 +80,8 @@ static void add_block(const struct mt_profile *p, const struct mt_profile_block 
 
 static bool is_block_wanted(const struct builder *b, const struct mt_profile_block *block)
 {
-	return !b->query->min_age_ns || block_age(b->p, block) >= b->query->min_age_ns;
+	return is_heap_wanted(b, block->heap) &&
+	       (!b->query->min_age_ns || block_age(b->p, block) >= b->query->min_age_ns);
 }
 
 static void fill_facts(struct builder *b)
@@ -128,11 +129,13 @@ static void add_counts(const struct mt_profile_counts *c, struct mt_row *row)
 	row->temporaries += c->temporaries;
 }
 
-static void add_example(const struct builder *b, uint32_t site, struct mt_row *row)
+/* The heaviest of the row's sites becomes its example; `bytes` is what this one brought. */
+static void add_example(const struct builder *b, uint32_t site, uint64_t bytes, struct mt_row *row)
 {
 	row->site_count++;
-	if (row->site)
+	if (row->site && bytes <= row->example_bytes)
 		return;
+	row->example_bytes = bytes;
 	row->profile = b->profile;
 	row->site = site;
 	row->node = mt_callstack_top(b->p, b->p->site[site].node);
@@ -184,7 +187,8 @@ static int add_site(struct builder *b, uint32_t site)
 	row->peak_bound_bytes += s->peak_bound_bytes;
 	row->at_peak_bytes += s->at_peak_bytes;
 	row->at_peak_count += s->at_peak_count;
-	add_example(b, site, row);
+	add_example(b, site, b->query->measure == MT_MEASURE_LIVE ? b->facts[site].bytes : s->counts.bytes,
+		    row);
 	return 0;
 }
 
@@ -234,14 +238,11 @@ static char *name_thread(const struct mt_profile *p, uint32_t thread, char *buf,
 	return buf;
 }
 
-static struct mt_row *get_thread_row(struct builder *b, uint32_t thread, uint32_t site)
+static struct mt_row *get_thread_row(struct builder *b, uint32_t thread)
 {
 	char label[LABEL_BYTES];
-	struct mt_row *row = get_labelled(b, name_thread(b->p, thread, label, sizeof(label)));
 
-	if (row && site)
-		add_example(b, site, row);
-	return row;
+	return get_labelled(b, name_thread(b->p, thread, label, sizeof(label)));
 }
 
 static int add_threads(struct builder *b)
@@ -253,10 +254,12 @@ static int add_threads(struct builder *b)
 		if (!c->site || c->site >= b->p->site_count || b->is_suppressed[c->site] ||
 		    !is_heap_wanted(b, b->p->site[c->site].heap))
 			continue;
-		row = get_thread_row(b, c->thread, c->site);
+		row = get_thread_row(b, c->thread);
 		if (!row)
 			return -ENOMEM;
 		add_counts(&c->counts, row);
+		add_example(b, c->site, b->query->measure == MT_MEASURE_LIVE ? c->live_bytes :
+									       c->counts.bytes, row);
 	}
 	/* live blocks one by one: cells cannot tell old blocks from young ones */
 	for (uint64_t i = 0; i < b->p->blocks && !is_stopped(b); i++) {
@@ -265,10 +268,9 @@ static int add_threads(struct builder *b)
 		struct facts f = {0};
 		struct mt_row *row;
 
-		if (b->is_suppressed[site] || !is_heap_wanted(b, b->p->site[site].heap) ||
-		    !is_block_wanted(b, block))
+		if (b->is_suppressed[site] || !is_block_wanted(b, block))
 			continue;
-		row = get_thread_row(b, block->thread, 0);
+		row = get_thread_row(b, block->thread);
 		if (!row)
 			return -ENOMEM;
 		add_block(b->p, block, &f);
@@ -293,7 +295,7 @@ static struct mt_row *get_size_row(struct builder *b, uint32_t bucket)
 		snprintf(label, sizeof(label), "%" PRIu64 "..", lo);
 	else
 		snprintf(label, sizeof(label), "%" PRIu64 "..%" PRIu64, lo, bucket ? lo * 2 - 1 : 0);
-	return get_labelled(b, label);
+	return mt_rows_get(&b->rows, bucket, label);
 }
 
 static int add_sizes(struct builder *b)
@@ -305,8 +307,7 @@ static int add_sizes(struct builder *b)
 		uint32_t site = block->site < b->p->site_count ? block->site : 0;
 		struct facts f = {0};
 
-		if (b->is_suppressed[site] || !is_heap_wanted(b, b->p->site[site].heap) ||
-		    !is_block_wanted(b, block))
+		if (b->is_suppressed[site] || !is_block_wanted(b, block))
 			continue;
 		row = get_size_row(b, size_bucket(block->size));
 		if (!row)

@@ -48,11 +48,12 @@ struct mt_query {
 };
 
 struct mt_row {
-	uint64_t key;      /* callstack_hash for sites; hash of the label otherwise */
+	uint64_t key;      /* callstack_hash for sites, bucket for sizes, else hash of the label */
 	const char *label; /* function, module, thread ...; NULL for sites. Owned by the table */
 	uint64_t count, bytes; /* of the table's measure */
-	/* example of the row's call stack: in profiles[profile]; site 0: none */
+	/* the heaviest of the row's sites, in profiles[profile]; site 0: none */
 	uint32_t profile, site, node;
+	uint64_t example_bytes; /* what that site brought */
 	uint32_t site_count; /* sites that came together here */
 	bool is_unplaced;    /* allocations whose site is not known (tables were full) */
 	/* all measures, sums over the row's sites (process peaks of several processes are added) */

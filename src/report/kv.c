@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The key=value report. The shape of its [LEAK], [LEAK-SUMMARY] and [STATS] lines is fixed: scripts
+ * written for it exist. What is ours comes behind, one pair a line.
+ */
+
+#include "report/internal.h"
+
+#include "model/profile.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+struct site_context {
+	struct mt_buf *out;
+	bool has_place;
+};
+
+static void emit_site(void *context, const struct mt_stack_line *line)
+{
+	struct site_context *c = context;
+
+	mt_buf_adds(c->out, c->has_place ? "  " : " ");
+	if (line->file)
+		mt_buf_printf(c->out, "%s:%" PRIu32, line->file, line->line);
+	else
+		mt_buf_adds(c->out, line->place);
+	c->has_place = true;
+}
+
+static void add_leak(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out)
+{
+	struct site_context c = {out, false};
+
+	mt_buf_adds(out, "[LEAK] leak_suspects_summary:\n");
+	mt_buf_printf(out, "  count=%" PRIu64 "   total_bytes=%" PRIu64 "   avg_size=%" PRIu64 "\n",
+		      row->count, row->bytes, row->count ? row->bytes / row->count : 0);
+	if (row->label && !row->is_unplaced)
+		mt_buf_printf(out, "  %s=%s\n", mt_by_name(mt_report_by(r)), row->label);
+	else
+		mt_buf_printf(out, "  callstack_hash=0x%016" PRIx64 "\n", row->key);
+	mt_buf_adds(out, "  allocation_site:");
+	mt_stack_each(r, row, emit_site, &c);
+	mt_buf_adds(out, c.has_place ? "\n" : " unknown\n");
+	mt_buf_addc(out, '\n');
+}
+
+static void add_stat(struct mt_buf *out, const char *name, uint64_t value)
+{
+	mt_buf_printf(out, "[STATS] %s=%" PRIu64 "\n", name, value);
+}
+
+static void add_stats(const struct mt_totals *t, struct mt_buf *out)
+{
+	add_stat(out, "total_alloc_count", t->allocs);
+	add_stat(out, "total_alloc_bytes", t->alloc_bytes);
+	add_stat(out, "peak_alloc_bytes", t->peak_bytes);
+	add_stat(out, "current_alloc_bytes", t->live_bytes);
+	add_stat(out, "total_free_count", t->frees);
+	add_stat(out, "total_free_bytes", t->freed_bytes);
+	add_stat(out, "peak_bound_bytes", t->peak_bound_bytes);
+	add_stat(out, "temporary_count", t->temporaries);
+	add_stat(out, "realloc_count", t->reallocs);
+	add_stat(out, "unknown_free_count", t->unknown_frees);
+	add_stat(out, "failed_alloc_count", t->failed_allocs);
+}
+
+static void emit_warning(void *context, const char *sentence)
+{
+	mt_buf_printf(context, "[WARNING] %s\n", sentence);
+}
+
+int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *err)
+{
+	struct mt_small_rows small = {0};
+	struct mt_report leaks = *r;
+	struct mt_table *t;
+	struct mt_totals totals;
+	uint32_t wide;
+	int code;
+
+	if (mt_report_missing(r))
+		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
+	if (r->show != MT_SHOW_LEAKS && r->show != MT_SHOW_LIVE && r->show != MT_SHOW_SUMMARY)
+		return mt_err_set(err, -EINVAL, "--show=%s has no key=value form; use --json or --csv",
+				  mt_show_name(r->show));
+	if (r->show == MT_SHOW_SUMMARY)
+		leaks.show = MT_SHOW_LEAKS;
+	code = mt_report_table(&leaks, 0, &t, err);
+	if (code)
+		return code;
+	mt_totals_sum(r->profiles, r->profile_count, &totals);
+	mt_report_caveats(r, &totals, emit_warning, out);
+	if (leaks.show == MT_SHOW_LEAKS && r->sort == MT_SORT_BYTES)
+		small = mt_table_below(t, r->leak_threshold_bytes);
+	wide = t->row_count - small.rows;
+	for (uint32_t i = 0; r->show != MT_SHOW_SUMMARY && i < wide && (!r->top || i < r->top); i++)
+		add_leak(r, &t->row[i], out);
+	mt_buf_printf(out, "[LEAK-SUMMARY] %" PRIu32 " leak suspects, %" PRIu64 " bytes total\n", wide,
+		      t->bytes - small.bytes);
+	mt_buf_printf(out, "[LEAK-SMALL] sites=%" PRIu32 "\n[LEAK-SMALL] count=%" PRIu64
+		      "\n[LEAK-SMALL] total_bytes=%" PRIu64 "\n", small.rows, small.count, small.bytes);
+	mt_buf_printf(out, "[LEAK-SUPPRESSED] sites=%" PRIu64 "\n[LEAK-SUPPRESSED] count=%" PRIu64
+		      "\n[LEAK-SUPPRESSED] total_bytes=%" PRIu64 "\n", t->suppressed_sites,
+		      t->suppressed_count, t->suppressed_bytes);
+	add_stats(&totals, out);
+	mt_table_free(t);
+	return 0;
+}

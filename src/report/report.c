@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* What all formats share: which table a report needs, call stacks line by line, caveats, heap sums. */
+
+#include "report/report.h"
+
+#include "analysis/callstack.h"
+#include "base/alloc.h"
+#include "base/units.h"
+#include "model/profile.h"
+#include "report/internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const show_names[] = {
+	[MT_SHOW_LEAKS] = "leaks", [MT_SHOW_LIVE] = "live", [MT_SHOW_PEAK] = "peak",
+	[MT_SHOW_TOTAL] = "total", [MT_SHOW_TEMPORARY] = "temporary", [MT_SHOW_LARGE] = "large",
+	[MT_SHOW_SIZES] = "sizes", [MT_SHOW_LIFETIMES] = "lifetimes", [MT_SHOW_THREADS] = "threads",
+	[MT_SHOW_MODULES] = "modules", [MT_SHOW_HEAPS] = "heaps", [MT_SHOW_COVERAGE] = "coverage",
+	[MT_SHOW_ERRORS] = "errors", [MT_SHOW_TIMELINE] = "timeline", [MT_SHOW_SUMMARY] = "summary",
+};
+
+static const char *const by_names[] = {
+	[MT_BY_SITE] = "site", [MT_BY_FUNCTION] = "function", [MT_BY_MODULE] = "module",
+	[MT_BY_THREAD] = "thread", [MT_BY_SIZE] = "size", [MT_BY_HEAP] = "heap", [MT_BY_LABEL] = "label",
+};
+
+static const char *const sort_names[] = {
+	[MT_SORT_BYTES] = "bytes", [MT_SORT_COUNT] = "count", [MT_SORT_GROWTH] = "growth",
+	[MT_SORT_AGE] = "age",
+};
+
+const char *mt_show_name(enum mt_show show)
+{
+	return (size_t)show < MT_ARRAY_LEN(show_names) ? show_names[show] : NULL;
+}
+
+const char *mt_by_name(enum mt_by by)
+{
+	return (size_t)by < MT_ARRAY_LEN(by_names) ? by_names[by] : NULL;
+}
+
+const char *mt_sort_name(enum mt_sort sort)
+{
+	return (size_t)sort < MT_ARRAY_LEN(sort_names) ? sort_names[sort] : NULL;
+}
+
+bool mt_show_is_table(enum mt_show show)
+{
+	return show <= MT_SHOW_LARGE || show == MT_SHOW_MODULES;
+}
+
+enum mt_measure mt_show_measure(enum mt_show show)
+{
+	switch (show) {
+	case MT_SHOW_PEAK: return MT_MEASURE_PEAK;
+	case MT_SHOW_TOTAL: return MT_MEASURE_TOTAL;
+	case MT_SHOW_TEMPORARY: return MT_MEASURE_TEMPORARY;
+	case MT_SHOW_LARGE: return MT_MEASURE_LARGE;
+	default: return MT_MEASURE_LIVE;
+	}
+}
+
+enum mt_by mt_report_by(const struct mt_report *r)
+{
+	return r->show == MT_SHOW_MODULES ? MT_BY_MODULE : r->by;
+}
+
+int mt_report_table(const struct mt_report *r, uint32_t heap, struct mt_table **ret_table,
+		    struct mt_err *err)
+{
+	struct mt_query q = {
+		.measure = mt_show_measure(r->show),
+		.by = mt_report_by(r),
+		.sort = r->sort,
+		.heap = heap,
+		.min_age_ns = r->min_age_ns,
+		.names = r->names,
+		.is_suppressed = r->show == MT_SHOW_LEAKS ? r->is_suppressed : NULL,
+		.suppress_context = r->suppress_context,
+		.stop = r->stop,
+	};
+	int code = mt_table_build(r->profiles, r->profile_count, &q, ret_table);
+
+	if (code == -EINVAL)
+		return mt_err_set(err, code, "--show=%s is not known by %s; use another --by",
+				  mt_show_name(r->show), mt_by_name(q.by));
+	return code ? mt_err_no_memory(err) : 0;
+}
+
+int mt_report_count_leaks(const struct mt_report *r, struct mt_report_leaks *ret_leaks)
+{
+	struct mt_report leaks = *r;
+	struct mt_table *table;
+	int code;
+
+	leaks.show = MT_SHOW_LEAKS;
+	leaks.by = MT_BY_SITE;
+	code = mt_report_table(&leaks, 0, &table, NULL);
+	if (code)
+		return code;
+	*ret_leaks = (struct mt_report_leaks){table->row_count, table->count, table->bytes};
+	mt_table_free(table);
+	return 0;
+}
+
+/* Emits the lines of one frame: functions inlined into it first. */
+static void emit_frame(const struct mt_report *r, const struct mt_profile *p, uint32_t node,
+		       void (*emit)(void *context, const struct mt_stack_line *line), void *context)
+{
+	const struct mt_profile_node *n = &p->node[node];
+	const struct mt_profile_module *m = &p->module[n->module < p->module_count ? n->module : 0];
+	struct mt_name name[MT_NAMES_MAX];
+	uint32_t count = mt_names_frames(r->names, p, node, name, MT_NAMES_MAX);
+	char place[512], id[2 * sizeof(m->build_id) + 1] = "";
+	struct mt_stack_line line = {
+		.is_by_frame_pointer = n->by_frame_pointer,
+		.place = mt_names_place(p, node, false, place, sizeof(place)),
+		.module = n->module ? m->path : "",
+		.offset = n->pc - (n->module ? m->bias : 0) - (n->pc != 0),
+		.build_id = id,
+	};
+
+	for (uint32_t i = 0; n->module && i < MT_MIN(m->build_id_bytes, sizeof(m->build_id)); i++)
+		snprintf(id + 2 * i, 3, "%02x", m->build_id[i]);
+	for (uint32_t i = 0; i < count; i++) {
+		line.function = name[i].function;
+		line.file = name[i].file;
+		line.line = name[i].line;
+		line.is_inlined = name[i].is_inlined;
+		emit(context, &line);
+	}
+	if (!count)
+		emit(context, &line);
+}
+
+uint32_t mt_stack_each(const struct mt_report *r, const struct mt_row *row,
+		       void (*emit)(void *context, const struct mt_stack_line *line), void *context)
+{
+	const struct mt_profile *p;
+	uint32_t node, depth;
+
+	if (!row->site)
+		return 0;
+	p = r->profiles[row->profile];
+	node = mt_callstack_top(p, row->node);
+	depth = p->node[node].depth;
+	for (uint32_t shown = 0; node && p->node[node].depth && depth; shown++, depth--) {
+		if (shown == r->stack)
+			return depth;
+		emit_frame(r, p, node, emit, context);
+		node = p->node[node].parent;
+	}
+	return 0;
+}
+
+uint32_t mt_stack_end_of(const struct mt_report *r, const struct mt_row *row)
+{
+	return row->site ? r->profiles[row->profile]->node[row->node].end : MT_PROFILE_END_UNKNOWN;
+}
+
+static struct mt_heap_sum *find_heap(struct mt_heap_sum *sums, uint32_t count, const char *name)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!strcmp(sums[i].name, name))
+			return &sums[i];
+	return NULL;
+}
+
+struct mt_heap_sum *mt_report_heaps(const struct mt_report *r, uint32_t *ret_count)
+{
+	size_t room = 1;
+	struct mt_heap_sum *sums;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < r->profile_count; i++)
+		room += r->profiles[i]->heap_count;
+	sums = mt_alloc_zero(room, sizeof(*sums));
+	for (uint32_t i = 0; sums && i < r->profile_count; i++) {
+		for (uint32_t k = 0; k < r->profiles[i]->heap_count; k++) {
+			const struct mt_profile_heap *h = &r->profiles[i]->heap[k];
+			struct mt_heap_sum *s = find_heap(sums, count, h->name);
+
+			if (!s) {
+				s = &sums[count++];
+				s->name = h->name;
+				s->heap = k;
+			}
+			s->allocs += h->counts.allocs;
+			s->frees += h->counts.frees;
+			s->bytes += h->counts.bytes;
+			s->freed_bytes += h->counts.freed_bytes;
+			s->live_count += h->live_count;
+			s->live_bytes += h->live_bytes;
+		}
+	}
+	*ret_count = count;
+	return sums;
+}
+
+static void emit_sentence(void (*emit)(void *context, const char *sentence), void *context,
+			  const char *fmt, ...) MT_PRINTF(3, 4);
+
+static void emit_sentence(void (*emit)(void *context, const char *sentence), void *context,
+			  const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	emit(context, text);
+}
+
+static void emit_profile_caveats(const struct mt_report *r, const struct mt_profile *p,
+				 void (*emit)(void *context, const char *sentence), void *context)
+{
+	char who[64] = "";
+
+	if (r->profile_count > 1)
+		snprintf(who, sizeof(who), "process %" PRId32 ": ", p->pid);
+	for (uint32_t bit = 0; bit < 64; bit++)
+		if ((p->notes >> bit & 1) && mt_words_note(bit))
+			emit_sentence(emit, context, "%s%s", who, mt_words_note(bit));
+	for (uint32_t i = 0; i < p->warning_count; i++)
+		emit_sentence(emit, context, "%s%s", who, p->warning[i]);
+	if (p->warnings_dropped)
+		emit_sentence(emit, context, "%s%" PRIu64 " more warnings", who, p->warnings_dropped);
+	if (p->times_estimated)
+		emit_sentence(emit, context, "%sages and durations are estimates", who);
+}
+
+void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
+		       void (*emit)(void *context, const char *sentence), void *context)
+{
+	char count[MT_UNITS_TEXT_MAX];
+
+	for (uint32_t i = 0; i < MT_ARRAY_LEN(t->lost); i++)
+		if (t->lost[i])
+			emit_sentence(emit, context, "%s %s", mt_units_count(t->lost[i], count),
+				      mt_words_lost(i));
+	if (t->unplaced_allocs)
+		emit_sentence(emit, context, "%s allocations are in the totals but in no site (tables full)",
+			      mt_units_count(t->unplaced_allocs, count));
+	if (t->untracked_allocs)
+		emit_sentence(emit, context,
+			      "%s allocations are in the totals but cannot be told live or freed "
+			      "(block table full)", mt_units_count(t->untracked_allocs, count));
+	for (uint32_t i = 0; i < r->profile_count; i++)
+		emit_profile_caveats(r, r->profiles[i], emit, context);
+}
+
+const char *mt_report_missing(const struct mt_report *r)
+{
+	if (r->show == MT_SHOW_TIMELINE)
+		return "no time line was recorded: this run kept totals, sites and live blocks only";
+	if (r->show == MT_SHOW_ERRORS)
+		return "no memory errors are recorded in full mode: it does not check blocks";
+	return NULL;
+}
+
+int mt_report_write(const struct mt_report *r, enum mt_report_format format, struct mt_buf *out,
+		    struct mt_err *err)
+{
+	int code;
+
+	switch (format) {
+	case MT_REPORT_JSON:
+		code = mt_report_json(r, out, err);
+		break;
+	case MT_REPORT_CSV:
+		code = mt_report_csv(r, out, err);
+		break;
+	case MT_REPORT_KV:
+		code = mt_report_kv(r, out, err);
+		break;
+	default:
+		code = mt_report_text(r, out, err);
+	}
+	return code ? code : out->failed ? mt_err_no_memory(err) : 0;
+}

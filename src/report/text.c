@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The report for people. Order: what makes a number inexact, the verdict in one line, the totals, the
+ * rows with their call stacks, what was left out, the other heaps, the processes.
+ */
+
+#include "report/report.h"
+
+#include "base/alloc.h"
+#include "base/units.h"
+#include "model/profile.h"
+#include "report/grid.h"
+#include "report/internal.h"
+#include "report/text_show.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { VERDICT_ROWS = 3, VERDICT_PERCENT = 80, OTHER_HEAP_ROWS = 3 };
+
+const char *mt_text_strong(const struct mt_report *r) { return r->color ? "\033[1m" : ""; }
+const char *mt_text_warn(const struct mt_report *r) { return r->color ? "\033[33m" : ""; }
+const char *mt_text_dim(const struct mt_report *r) { return r->color ? "\033[2m" : ""; }
+const char *mt_text_end(const struct mt_report *r) { return r->color ? "\033[0m" : ""; }
+
+void mt_text_size(struct mt_buf *out, uint64_t bytes)
+{
+	char size[MT_UNITS_TEXT_MAX], exact[MT_UNITS_TEXT_MAX];
+
+	mt_buf_adds(out, mt_units_size(bytes, size));
+	if (bytes >= 1024)
+		mt_buf_printf(out, " (%s B)", mt_units_count(bytes, exact));
+}
+
+static const char *plural(uint64_t count, const char *one, const char *many)
+{
+	return count == 1 ? one : many;
+}
+
+/* ---- call stacks ---- */
+
+struct stack_context {
+	const struct mt_report *r;
+	struct mt_buf *out;
+	uint32_t at;
+};
+
+static void emit_line(void *context, const struct mt_stack_line *line)
+{
+	struct stack_context *c = context;
+
+	mt_buf_printf(c->out, "    #%-2" PRIu32 " %s", c->at++, line->function ? line->function :
+			      line->file ? "" : line->place);
+	if (line->file)
+		mt_buf_printf(c->out, "%s%s:%" PRIu32, line->function ? "  " : "", line->file,
+			      line->line);
+	else if (line->function)
+		mt_buf_printf(c->out, "  %s%s%s", mt_text_dim(c->r), line->place, mt_text_end(c->r));
+	if (line->is_inlined)
+		mt_buf_adds(c->out, "  [inlined]");
+	if (line->is_by_frame_pointer)
+		mt_buf_adds(c->out, "  [by frame pointer]");
+	mt_buf_addc(c->out, '\n');
+}
+
+void mt_text_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out)
+{
+	struct stack_context c = {r, out, 0};
+	uint32_t hidden, end;
+
+	if (!r->stack || !row->site)
+		return;
+	hidden = mt_stack_each(r, row, emit_line, &c);
+	end = mt_stack_end_of(r, row);
+	if (hidden)
+		mt_buf_printf(out, "    ... %" PRIu32 " more %s (--stack=%u shows all)\n", hidden,
+			      plural(hidden, "frame", "frames"), MT_REPORT_STACK_MAX);
+	else if (end != MT_PROFILE_END_COMPLETE && end != MT_PROFILE_END_UNKNOWN)
+		mt_buf_printf(out, "    ... %s\n", mt_words_stack_end(end));
+	else if (!c.at)
+		mt_buf_adds(out, "    (no call stack)\n");
+}
+
+/* ---- verdict ---- */
+
+static const char *row_noun(enum mt_by by, uint64_t count)
+{
+	static const char *const nouns[][2] = {
+		[MT_BY_SITE] = {"site", "sites"}, [MT_BY_FUNCTION] = {"function", "functions"},
+		[MT_BY_MODULE] = {"module", "modules"}, [MT_BY_THREAD] = {"thread", "threads"},
+		[MT_BY_SIZE] = {"size class", "size classes"}, [MT_BY_HEAP] = {"heap", "heaps"},
+		[MT_BY_LABEL] = {"label", "labels"},
+	};
+	return nouns[by][count != 1];
+}
+
+/* The widest rows, at most VERDICT_ROWS, that together hold VERDICT_PERCENT. */
+struct verdict {
+	uint64_t rows, value, growing;
+};
+
+static struct verdict find_verdict(const struct mt_table *t, bool by_count)
+{
+	uint64_t taken[VERDICT_ROWS];
+	uint64_t total = by_count ? t->count : t->bytes;
+	struct verdict v = {0};
+
+	while (v.rows < VERDICT_ROWS && v.value < total / 100 * VERDICT_PERCENT + 1) {
+		uint64_t best = UINT64_MAX, best_value = 0;
+
+		for (uint64_t i = 0; i < t->row_count; i++) {
+			uint64_t value = by_count ? t->row[i].count : t->row[i].bytes;
+			bool is_taken = false;
+
+			for (uint64_t k = 0; k < v.rows; k++)
+				is_taken |= taken[k] == i;
+			if (!is_taken && value > best_value) {
+				best = i;
+				best_value = value;
+			}
+		}
+		if (best == UINT64_MAX)
+			break;
+		taken[v.rows++] = best;
+		v.value += best_value;
+		v.growing += t->row[best].is_growing;
+	}
+	return v;
+}
+
+static const char *verdict_object(const struct mt_report *r)
+{
+	switch (r->show) {
+	case MT_SHOW_PEAK: return "live at the peak";
+	case MT_SHOW_TOTAL: return "allocated";
+	case MT_SHOW_LARGE: return "live in large blocks";
+	default: return r->min_age_ns ? "live and old enough" : "live";
+	}
+}
+
+static void add_empty_verdict(const struct mt_report *r, const struct mt_table *t, struct mt_buf *out)
+{
+	if (t->suppressed_sites)
+		mt_buf_adds(out, "nothing is live but what is suppressed");
+	else if (r->show == MT_SHOW_TEMPORARY)
+		mt_buf_adds(out, "no temporary allocations");
+	else if (r->show == MT_SHOW_LARGE)
+		mt_buf_adds(out, "no live block of 1.0 MiB or more");
+	else if (r->show == MT_SHOW_TOTAL)
+		mt_buf_adds(out, "nothing was allocated");
+	else if (r->min_age_ns)
+		mt_buf_adds(out, "no live block is that old");
+	else if (r->show == MT_SHOW_PEAK)
+		mt_buf_adds(out, "nothing was live at the peak");
+	else
+		mt_buf_adds(out, "nothing is live: every block was freed");
+}
+
+static void add_verdict(const struct mt_report *r, const struct mt_table *t, struct mt_buf *out)
+{
+	bool by_count = r->show == MT_SHOW_TEMPORARY;
+	struct verdict v = find_verdict(t, by_count);
+	uint64_t total = by_count ? t->count : t->bytes;
+	char size[MT_UNITS_TEXT_MAX], percent[MT_UNITS_TEXT_MAX];
+
+	mt_buf_adds(out, mt_text_strong(r));
+	if (!t->row_count || !v.rows) {
+		add_empty_verdict(r, t, out);
+	} else if (by_count) {
+		mt_buf_printf(out, "%" PRIu64 " %s made %s of %s temporary allocations", v.rows,
+			      row_noun(t->query.by, v.rows), mt_units_percent(v.value, total, percent),
+			      mt_units_count(total, size));
+	} else {
+		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s %s", v.rows, row_noun(t->query.by, v.rows),
+			      r->show == MT_SHOW_TOTAL ? (v.rows == 1 ? "makes" : "make") :
+							 (v.rows == 1 ? "holds" : "hold"),
+			      mt_units_percent(v.value, total, percent), mt_units_size(total, size),
+			      verdict_object(r));
+		if (v.growing && v.rows == 1)
+			mt_buf_adds(out, "; it grows steadily");
+		else if (v.growing)
+			mt_buf_printf(out, "; %" PRIu64 " of them %s steadily", v.growing,
+				      plural(v.growing, "grows", "grow"));
+	}
+	mt_buf_printf(out, "%s\n", mt_text_end(r));
+}
+
+/* ---- head ---- */
+
+static void emit_caveat(void *context, const char *sentence)
+{
+	struct stack_context *c = context;
+
+	mt_buf_printf(c->out, "%swarning: %s%s\n", mt_text_warn(c->r), sentence, mt_text_end(c->r));
+}
+
+static void add_process_line(const struct mt_profile *p, struct mt_buf *out)
+{
+	char end[128], time[MT_UNITS_TEXT_MAX];
+
+	mt_buf_printf(out, "%s (pid %" PRId32 ") %s", mt_names_base(p->exe), p->pid,
+		      p->process_alive ? "is running" :
+					 mt_words_end(p->end_kind ? p->end_kind : UINT32_MAX,
+						      p->end_code, end, sizeof(end)));
+	mt_buf_printf(out, ", %s%s", p->process_alive ? "so far " : "",
+		      mt_units_time(p->duration_ns, time));
+}
+
+static void add_total(struct mt_buf *out, const char *name, uint64_t bytes, uint64_t count,
+		      const char *one, const char *many)
+{
+	char text[MT_UNITS_TEXT_MAX];
+
+	mt_buf_printf(out, "  %-9s  ", name);
+	mt_text_size(out, bytes);
+	mt_buf_printf(out, " in %s %s", mt_units_count(count, text), plural(count, one, many));
+}
+
+static void add_rare(struct mt_buf *out, const char *name, uint64_t count, const char *what)
+{
+	char text[MT_UNITS_TEXT_MAX];
+
+	if (count)
+		mt_buf_printf(out, "  %-9s  %s %s\n", name, mt_units_count(count, text), what);
+}
+
+static void add_peak(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
+{
+	char text[MT_UNITS_TEXT_MAX];
+
+	mt_buf_adds(out, "  peak       ");
+	mt_text_size(out, t->peak_bytes);
+	if (r->profile_count > 1)
+		mt_buf_adds(out, ", the processes' peaks added");
+	else
+		mt_buf_printf(out, ", %s after the start", mt_units_time(r->profiles[0]->peak_ns, text));
+	if (t->peak_bound_bytes)
+		mt_buf_printf(out, ", known within %s", mt_units_size(t->peak_bound_bytes, text));
+	mt_buf_addc(out, '\n');
+}
+
+static void add_totals(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
+{
+	char text[MT_UNITS_TEXT_MAX];
+
+	if (r->profile_count == 1) {
+		mt_buf_adds(out, "  process    ");
+		add_process_line(r->profiles[0], out);
+		mt_buf_addc(out, '\n');
+	} else {
+		mt_buf_printf(out, "  processes  %" PRIu32 ", listed below\n", r->profile_count);
+	}
+	add_total(out, "live", t->live_bytes, t->live_count, "block", "blocks");
+	mt_buf_addc(out, '\n');
+	add_peak(r, t, out);
+	add_total(out, "allocated", t->alloc_bytes, t->allocs, "allocation", "allocations");
+	if (t->temporaries)
+		mt_buf_printf(out, ", %s of them temporary", mt_units_count(t->temporaries, text));
+	mt_buf_addc(out, '\n');
+	add_total(out, "freed", t->freed_bytes, t->frees, "free", "frees");
+	mt_buf_addc(out, '\n');
+	add_rare(out, "unknown", t->unknown_frees, "frees of addresses that were not recorded");
+	add_rare(out, "failed", t->failed_allocs, "allocations that returned no memory");
+}
+
+/* ---- rows ---- */
+
+static void add_row_facts(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out)
+{
+	char text[MT_UNITS_TEXT_MAX];
+
+	if (r->show == MT_SHOW_TOTAL)
+		mt_buf_printf(out, ", %s still live", mt_units_size(row->live_bytes, text));
+	if (r->show == MT_SHOW_TEMPORARY)
+		mt_buf_printf(out, " of %s allocations", mt_units_count(row->allocs, text));
+	if (r->show == MT_SHOW_PEAK) {
+		mt_buf_printf(out, ", own peak %s", mt_units_size(row->peak_bytes, text));
+		if (row->peak_bound_bytes)
+			mt_buf_printf(out, " within %s", mt_units_size(row->peak_bound_bytes, text));
+	}
+	if (row->live_count && mt_show_measure(r->show) == MT_MEASURE_LIVE) {
+		mt_buf_printf(out, ", oldest %s", mt_units_time(row->oldest_age_ns, text));
+		if (row->is_growing)
+			mt_buf_printf(out, ", %sgrows steadily%s", mt_text_warn(r), mt_text_end(r));
+	}
+}
+
+static void add_site_row(const struct mt_report *r, const struct mt_table *t, uint32_t at,
+			 struct mt_buf *out)
+{
+	const struct mt_row *row = &t->row[at];
+	char text[MT_UNITS_TEXT_MAX];
+
+	mt_buf_printf(out, "\n%" PRIu32 ". %s", at + 1, mt_text_strong(r));
+	if (r->show != MT_SHOW_TEMPORARY) {
+		mt_text_size(out, row->bytes);
+		mt_buf_printf(out, "%s, %s", mt_text_end(r), mt_units_percent(row->bytes, t->bytes, text));
+		mt_buf_printf(out, ", %s %s", mt_units_count(row->count, text),
+			      r->show == MT_SHOW_TOTAL ? plural(row->count, "allocation", "allocations") :
+							 plural(row->count, "block", "blocks"));
+		if (row->count > 1)
+			mt_buf_printf(out, " of %s on average",
+				      mt_units_size(row->bytes / row->count, text));
+	} else {
+		mt_buf_printf(out, "%s%s, %s of all", mt_units_count(row->count, text), mt_text_end(r),
+			      mt_units_percent(row->count, t->count, (char[MT_UNITS_TEXT_MAX]){0}));
+	}
+	add_row_facts(r, row, out);
+	mt_buf_addc(out, '\n');
+	if (row->label)
+		mt_buf_printf(out, "    %s\n", row->label);
+	else
+		mt_buf_printf(out, "    %s, callstack_hash 0x%016" PRIx64 "\n",
+			      row->site ? mt_words_call(r->profiles[row->profile]->site[row->site].call) :
+					  "allocation", row->key);
+	mt_text_stack(r, row, out);
+}
+
+static int add_label_rows(const struct mt_report *r, const struct mt_table *t, uint32_t count,
+			  struct mt_buf *out)
+{
+	mt_auto(mt_grid) struct mt_grid g;
+	char size[MT_UNITS_TEXT_MAX], exact[MT_UNITS_TEXT_MAX], percent[MT_UNITS_TEXT_MAX];
+	bool by_count = r->show == MT_SHOW_TEMPORARY || (t->query.by == MT_BY_SIZE && !t->bytes);
+
+	mt_grid_init(&g, "rrrrl");
+	mt_grid_add(&g, by_count ? "" : "size");
+	mt_grid_add(&g, by_count ? "" : "bytes");
+	mt_grid_add(&g, "share");
+	mt_grid_add(&g, mt_show_measure(r->show) == MT_MEASURE_TOTAL ? "allocations" : "blocks");
+	mt_grid_add(&g, row_noun(t->query.by, 1));
+	for (uint32_t i = 0; i < count; i++) {
+		const struct mt_row *row = &t->row[i];
+
+		mt_grid_add(&g, by_count ? "" : mt_units_size(row->bytes, size));
+		mt_grid_add(&g, by_count ? "" : mt_units_count(row->bytes, exact));
+		mt_grid_add(&g, by_count ? mt_units_percent(row->count, t->count, percent) :
+					   mt_units_percent(row->bytes, t->bytes, percent));
+		mt_grid_add(&g, mt_units_count(row->count, size));
+		mt_grid_addf(&g, "%s%s", row->label, t->query.by == MT_BY_SIZE ? " B" : "");
+	}
+	mt_buf_addc(out, '\n');
+	return mt_grid_write(&g, 2, out);
+}
+
+/* Rows of a leak table below the threshold come last in one line: how many are above it? */
+static uint32_t count_wide_rows(const struct mt_report *r, const struct mt_table *t)
+{
+	uint32_t count = t->row_count;
+
+	if (r->show != MT_SHOW_LEAKS || t->query.sort != MT_SORT_BYTES)
+		return count;
+	while (count && t->row[count - 1].bytes < r->leak_threshold_bytes)
+		count--;
+	return count;
+}
+
+static void add_rest(const struct mt_report *r, const struct mt_table *t, uint32_t shown, uint32_t wide,
+		     struct mt_buf *out)
+{
+	struct mt_small_rows hidden = {0}, small = {0};
+	char size[MT_UNITS_TEXT_MAX], count[MT_UNITS_TEXT_MAX];
+
+	for (uint32_t i = shown; i < t->row_count; i++) {
+		struct mt_small_rows *rest = i < wide ? &hidden : &small;
+
+		rest->rows++;
+		rest->count += t->row[i].count;
+		rest->bytes += t->row[i].bytes;
+	}
+	if (hidden.rows || small.rows || t->suppressed_sites || t->is_partial)
+		mt_buf_addc(out, '\n');
+	if (hidden.rows)
+		mt_buf_printf(out, "%" PRIu32 " more %s: %s in %s (--top=0 shows all)\n", hidden.rows,
+			      row_noun(t->query.by, hidden.rows), mt_units_size(hidden.bytes, size),
+			      mt_units_count(hidden.count, count));
+	if (small.rows)
+		mt_buf_printf(out, "%" PRIu32 " smaller %s, each below %s: ", small.rows,
+			      row_noun(t->query.by, small.rows),
+			      mt_units_size(r->leak_threshold_bytes, size));
+	if (small.rows) {
+		mt_text_size(out, small.bytes);
+		mt_buf_printf(out, " in %s %s\n", mt_units_count(small.count, count),
+			      plural(small.count, "block", "blocks"));
+	}
+	if (t->suppressed_sites) {
+		mt_buf_printf(out, "suppressed: %" PRIu64 " %s, ", t->suppressed_sites,
+			      plural(t->suppressed_sites, "site", "sites"));
+		mt_text_size(out, t->suppressed_bytes);
+		mt_buf_printf(out, " in %s %s\n", mt_units_count(t->suppressed_count, count),
+			      plural(t->suppressed_count, "block", "blocks"));
+	}
+	if (t->is_partial)
+		mt_buf_adds(out, "interrupted: this report covers only a part of the data\n");
+}
+
+static int add_rows(const struct mt_report *r, const struct mt_table *t, uint32_t top,
+		    struct mt_buf *out)
+{
+	uint32_t wide = count_wide_rows(r, t);
+	uint32_t shown = top ? MT_MIN(wide, top) : wide;
+	int code = 0;
+
+	if (t->query.by == MT_BY_SITE || t->query.by == MT_BY_THREAD)
+		for (uint32_t i = 0; i < shown; i++)
+			add_site_row(r, t, i, out);
+	else if (shown)
+		code = add_label_rows(r, t, shown, out);
+	add_rest(r, t, shown, wide, out);
+	return code;
+}
+
+/* mmap, brk and custom heaps: their memory is not part of the malloc heap's numbers. */
+static int add_other_heaps(const struct mt_report *r, struct mt_buf *out, struct mt_err *err)
+{
+	uint32_t count = 0;
+	mt_auto(free) struct mt_heap_sum *sums = mt_report_heaps(r, &count);
+	int code = sums ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < count && !code; i++) {
+		struct mt_table *t = NULL;
+		char text[MT_UNITS_TEXT_MAX];
+
+		if (!sums[i].heap || (!sums[i].allocs && !sums[i].live_count))
+			continue;
+		code = mt_report_table(r, sums[i].heap, &t, err);
+		if (!code && t->row_count) {
+			mt_buf_printf(out, "\n%s%s heap%s, beside the numbers above: ", mt_text_strong(r),
+				      sums[i].name, mt_text_end(r));
+			mt_text_size(out, t->bytes);
+			mt_buf_printf(out, " in %s\n", mt_units_count(t->count, text));
+			code = add_rows(r, t, r->top ? MT_MIN(r->top, (uint32_t)OTHER_HEAP_ROWS) : 0, out);
+		}
+		mt_table_free(t);
+	}
+	return code;
+}
+
+static int add_processes(const struct mt_report *r, struct mt_buf *out)
+{
+	mt_auto(mt_grid) struct mt_grid g;
+	char size[MT_UNITS_TEXT_MAX];
+
+	if (r->profile_count < 2)
+		return 0;
+	mt_buf_adds(out, "\nprocesses\n");
+	mt_grid_init(&g, "rrrrrrl");
+	for (const char *const *h = (const char *const[]){"pid", "parent", "live", "blocks", "peak",
+							  "allocations", "program", NULL}; *h; h++)
+		mt_grid_add(&g, *h);
+	for (uint32_t i = 0; i < r->profile_count; i++) {
+		const struct mt_profile *p = r->profiles[i];
+		struct mt_buf line = {0};
+
+		mt_grid_addf(&g, "%" PRId32, p->pid);
+		mt_grid_addf(&g, "%" PRId32, p->ppid);
+		mt_grid_add(&g, mt_units_size(p->live_bytes, size));
+		mt_grid_add(&g, mt_units_count(p->live_count, size));
+		mt_grid_add(&g, mt_units_size(p->peak_bytes, size));
+		mt_grid_add(&g, mt_units_count(p->totals.allocs, size));
+		add_process_line(p, &line);
+		mt_grid_add(&g, mt_buf_text(&line));
+		mt_buf_done(&line);
+	}
+	return mt_grid_write(&g, 2, out);
+}
+
+static int add_table(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out,
+		     struct mt_err *err)
+{
+	struct mt_table *table;
+	bool is_every_heap = mt_report_by(r) == MT_BY_HEAP;
+	int code = mt_report_table(r, is_every_heap ? (uint32_t)MT_HEAP_ANY : 0, &table, err);
+
+	if (code)
+		return code;
+	add_verdict(r, table, out);
+	add_totals(r, t, out);
+	code = add_rows(r, table, r->top, out);
+	mt_table_free(table);
+	if (!code && !is_every_heap)
+		code = add_other_heaps(r, out, err);
+	return code;
+}
+
+static int add_summary(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out,
+		       struct mt_err *err)
+{
+	struct mt_report live = *r;
+	struct mt_table *table;
+	int code;
+
+	live.show = MT_SHOW_LEAKS;
+	live.by = MT_BY_SITE;
+	code = mt_report_table(&live, 0, &table, err);
+	if (code)
+		return code;
+	add_verdict(&live, table, out);
+	add_totals(r, t, out);
+	mt_table_free(table);
+	return 0;
+}
+
+int mt_report_text(const struct mt_report *r, struct mt_buf *out, struct mt_err *err)
+{
+	struct stack_context c = {r, out, 0};
+	struct mt_totals t;
+	int code;
+
+	if (mt_report_missing(r))
+		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
+	mt_totals_sum(r->profiles, r->profile_count, &t);
+	mt_report_caveats(r, &t, emit_caveat, &c);
+	if (r->show == MT_SHOW_SUMMARY)
+		code = add_summary(r, &t, out, err);
+	else if (mt_show_is_table(r->show))
+		code = add_table(r, &t, out, err);
+	else
+		code = mt_text_show(r, &t, out, err);
+	if (!code && (r->show == MT_SHOW_SUMMARY || mt_show_is_table(r->show)))
+		code = add_processes(r, out);
+	return code == -ENOMEM ? mt_err_no_memory(err) : code;
+}
