@@ -20,32 +20,6 @@ struct mt_strings_slot {
 
 enum { SLOTS_MIN = 16 };
 
-uint64_t mt_hash_u64(uint64_t x)
-{
-	x ^= x >> 32;
-	x *= 0xd6e8feb86659fd93u;
-	x ^= x >> 32;
-	x *= 0xd6e8feb86659fd93u;
-	x ^= x >> 32;
-	return x;
-}
-
-uint64_t mt_hash_bytes(const void *data, size_t len, uint64_t seed)
-{
-	const unsigned char *p = data;
-	uint64_t h = mt_hash_u64(seed + len);
-	for (; len >= 8; p += 8, len -= 8) {
-		uint64_t w = 0;
-		for (int i = 7; i >= 0; i--)
-			w = w << 8 | p[i];
-		h = mt_hash_u64(h ^ w);
-	}
-	uint64_t w = 0;
-	for (size_t i = len; i-- > 0;)
-		w = w << 8 | p[i];
-	return mt_hash_u64(h ^ w);
-}
-
 void mt_map_done(struct mt_map *m)
 {
 	if (!m)

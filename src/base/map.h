@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "core/cc.h"
+#include "core/hash.h"
 
 struct mt_map_slot;
 struct mt_map {
@@ -60,11 +61,5 @@ uint32_t mt_strings_find(const struct mt_strings *s, const char *text, size_t le
 
 /* The string of a number; "" for 0 and for unknown numbers. Valid until mt_strings_done(). */
 const char *mt_strings_get(const struct mt_strings *s, uint32_t number);
-
-/* A 64-bit hash of bytes, the same on every machine and in every run (not for hostile keys). */
-uint64_t mt_hash_bytes(const void *data, size_t len, uint64_t seed);
-
-/* A bijective mix of 64 bits. */
-uint64_t mt_hash_u64(uint64_t x);
 
 #endif
