@@ -146,7 +146,21 @@ static struct mt_row *get_labelled(struct builder *b, const char *label)
 	return mt_rows_get(&b->rows, mt_hash_bytes(label, strlen(label), 0), label);
 }
 
-/* The row of a site by what tells sites apart; NULL: ENOMEM. */
+/* Same call stack, function called, heap and label: the same row. */
+static struct mt_row *get_stack_row(struct builder *b, const struct mt_profile_site *s, uint32_t top)
+{
+	const char *label = s->label && s->label < b->p->label_count ? b->p->label[s->label] : "";
+	uint64_t part[3] = {b->hash[top], s->call, s->heap};
+	struct mt_row *row;
+
+	row = mt_rows_get(&b->rows, mt_hash_bytes(label, strlen(label),
+						  mt_hash_bytes(part, sizeof(part), 0)), NULL);
+	if (row)
+		row->hash = b->hash[top];
+	return row;
+}
+
+/* The row of a site by what the query groups by; NULL: ENOMEM. */
 static struct mt_row *get_site_row(struct builder *b, uint32_t site)
 {
 	const struct mt_profile *p = b->p;
@@ -170,7 +184,7 @@ static struct mt_row *get_site_row(struct builder *b, uint32_t site)
 		return get_labelled(b, s->label && s->label < p->label_count ? p->label[s->label] :
 									       "(no label)");
 	default:
-		return mt_rows_get(&b->rows, b->hash[top], NULL);
+		return get_stack_row(b, s, top);
 	}
 }
 
@@ -197,7 +211,7 @@ static int add_sites(struct builder *b)
 	for (uint32_t i = 1; i < b->p->site_count && !is_stopped(b); i++) {
 		int err;
 
-		if (b->is_suppressed[i] || !is_heap_wanted(b, b->p->site[i].heap))
+		if (b->is_suppressed[i] || !b->p->site[i].call || !is_heap_wanted(b, b->p->site[i].heap))
 			continue;
 		err = add_site(b, i);
 		if (err)

@@ -48,7 +48,8 @@ struct mt_query {
 };
 
 struct mt_row {
-	uint64_t key;      /* callstack_hash for sites, bucket for sizes, else hash of the label */
+	uint64_t key;      /* what tells rows apart; bucket for sizes, else a hash */
+	uint64_t hash;     /* sites: callstack_hash; else 0 */
 	const char *label; /* function, module, thread ...; NULL for sites. Owned by the table */
 	uint64_t count, bytes; /* of the table's measure */
 	/* the heaviest of the row's sites, in profiles[profile]; site 0: none */

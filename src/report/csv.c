@@ -59,7 +59,7 @@ static void add_row(const struct mt_report *r, const struct mt_row *row, uint32_
 	if (row->label)
 		mt_csv_field(out, row->label, false);
 	else
-		mt_buf_printf(out, "%016" PRIx64 ",", row->key);
+		mt_buf_printf(out, "%016" PRIx64 ",", row->hash);
 	mt_csv_number(out, row->count, false);
 	mt_csv_number(out, row->bytes, false);
 	mt_csv_number(out, row->count ? row->bytes / row->count : 0, false);

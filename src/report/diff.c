@@ -82,7 +82,7 @@ static void add_text_row(const struct sides *s, uint32_t at, struct mt_buf *out)
 	if (any->label)
 		mt_buf_printf(out, "    %s\n", any->label);
 	else
-		mt_buf_printf(out, "    callstack_hash 0x%016" PRIx64 "\n", any->key);
+		mt_buf_printf(out, "    callstack_hash 0x%016" PRIx64 "\n", any->hash);
 	if (s->new_table->query.by == MT_BY_SITE)
 		mt_text_stack(row_side(s, row), any, out);
 }
@@ -175,7 +175,7 @@ static void write_csv(const struct sides *s, struct mt_buf *out)
 		if (any_row(row)->label)
 			mt_csv_field(out, any_row(row)->label, false);
 		else
-			mt_buf_printf(out, "%016" PRIx64 ",", any_row(row)->key);
+			mt_buf_printf(out, "%016" PRIx64 ",", any_row(row)->hash);
 		mt_buf_printf(out, "%" PRId64 ",%" PRId64 ",", row->count, row->bytes);
 		mt_csv_number(out, row->old_row ? row->old_row->count : 0, false);
 		mt_csv_number(out, row->old_row ? row->old_row->bytes : 0, false);

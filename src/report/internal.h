@@ -25,6 +25,8 @@ struct mt_stack_line {
  */
 uint32_t mt_stack_each(const struct mt_report *r, const struct mt_row *row,
 		       void (*emit)(void *context, const struct mt_stack_line *line), void *context);
+/* The label (phase, tag) of a site's row; "" when it has none. */
+const char *mt_row_tag(const struct mt_report *r, const struct mt_row *row);
 /* How the row's stack ended, enum mt_profile_stack_end. */
 uint32_t mt_stack_end_of(const struct mt_report *r, const struct mt_row *row);
 

@@ -32,20 +32,29 @@ static void emit_frame(void *context, const struct mt_stack_line *line)
 	mt_json_close(j, '}');
 }
 
+static void add_site_words(struct mt_json *j, const struct mt_profile *p, uint32_t site)
+{
+	const struct mt_profile_site *s = &p->site[site];
+
+	mt_json_string(j, "call", mt_words_call(s->call));
+	mt_json_string(j, "heap", s->heap < p->heap_count ? p->heap[s->heap].name : "malloc");
+}
+
 void mt_json_row_identity(struct mt_json *j, const struct mt_report *r, enum mt_by by,
 			  const struct mt_row *row)
 {
 	if (row->label)
 		mt_json_string(j, row->is_unplaced ? "site" : mt_by_name(by), row->label);
 	else
-		mt_json_hash(j, "callstack_hash", row->key);
+		mt_json_hash(j, "callstack_hash", row->hash);
 	if (!row->site || (by != MT_BY_SITE && by != MT_BY_THREAD))
 		return;
-	mt_json_string(j, "call",
-		       mt_words_call(r->profiles[row->profile]->site[row->site].call));
+	add_site_words(j, r->profiles[row->profile], row->site);
+	if (*mt_row_tag(r, row))
+		mt_json_string(j, "label", mt_row_tag(r, row));
 	if (!r->stack)
 		return;
-	mt_json_open(j, "stack", '[');
+	mt_json_open(j, "frames", '[');
 	mt_stack_each(r, row, emit_frame, j);
 	mt_json_close(j, ']');
 	mt_json_string(j, "stack_end", mt_words_stack_end(mt_stack_end_of(r, row)));
@@ -80,34 +89,41 @@ static void add_row(struct mt_json *j, const struct mt_report *r, const struct m
 	mt_json_close(j, '}');
 }
 
-/* Members "NAME": [...rows], and what the rows leave out. */
+/* Rows of a sorted leak table that are not below the threshold. */
+static uint32_t count_wide(const struct mt_report *r, const struct mt_table *t,
+			   struct mt_small_rows *ret_small)
+{
+	*ret_small = (struct mt_small_rows){0};
+	if (r->show == MT_SHOW_LEAKS && t->query.sort == MT_SORT_BYTES)
+		*ret_small = mt_table_below(t, r->leak_threshold_bytes);
+	return t->row_count - ret_small->rows;
+}
+
+static void add_sum(struct mt_json *j, const char *name, uint64_t rows, uint64_t count, uint64_t bytes)
+{
+	mt_json_open(j, name, '{');
+	mt_json_u64(j, "rows", rows);
+	mt_json_u64(j, "count", count);
+	mt_json_u64(j, "bytes", bytes);
+	mt_json_close(j, '}');
+}
+
+/* Member NAME: [...rows], and what the rows leave out. */
 static void add_rows(struct mt_json *j, const struct mt_report *r, const struct mt_table *t,
 		     const char *name)
 {
-	uint32_t wide = t->row_count, shown;
-	struct mt_small_rows small = {0};
+	struct mt_small_rows small;
+	uint32_t wide = count_wide(r, t, &small);
+	uint32_t shown = r->top ? MT_MIN(r->top, wide) : wide;
 
-	if (r->show == MT_SHOW_LEAKS && t->query.sort == MT_SORT_BYTES) {
-		small = mt_table_below(t, r->leak_threshold_bytes);
-		wide -= small.rows;
-	}
-	shown = r->top ? MT_MIN(r->top, wide) : wide;
 	mt_json_open(j, name, '[');
 	for (uint32_t i = 0; i < shown; i++)
 		add_row(j, r, t, i);
 	mt_json_close(j, ']');
 	mt_json_u64(j, "rows_total", t->row_count);
 	mt_json_u64(j, "rows_not_shown", wide - shown);
-	mt_json_open(j, "below_threshold", '{');
-	mt_json_u64(j, "rows", small.rows);
-	mt_json_u64(j, "count", small.count);
-	mt_json_u64(j, "bytes", small.bytes);
-	mt_json_close(j, '}');
-	mt_json_open(j, "suppressed", '{');
-	mt_json_u64(j, "rows", t->suppressed_sites);
-	mt_json_u64(j, "count", t->suppressed_count);
-	mt_json_u64(j, "bytes", t->suppressed_bytes);
-	mt_json_close(j, '}');
+	add_sum(j, "below_threshold", small.rows, small.count, small.bytes);
+	add_sum(j, "suppressed", t->suppressed_sites, t->suppressed_count, t->suppressed_bytes);
 	mt_json_bool(j, "partial", t->is_partial);
 }
 
@@ -291,6 +307,30 @@ static void add_coverage(struct mt_json *j, const struct mt_totals *t)
 	mt_json_close(j, '}');
 }
 
+/* Sites of mmap, brk and custom heaps: not part of the sums of the malloc heap. */
+static int add_other_heaps(struct mt_json *j, const struct mt_report *r, struct mt_err *err)
+{
+	uint32_t count = 0;
+	mt_auto(free) struct mt_heap_sum *sums = mt_report_heaps(r, &count);
+	int code = sums ? 0 : mt_err_no_memory(err);
+
+	if (code)
+		return code;
+	mt_json_open(j, "other_heap_sites", '[');
+	for (uint32_t i = 0; i < count && !code; i++) {
+		struct mt_table *t = NULL;
+
+		if (!sums[i].heap)
+			continue;
+		code = mt_report_table(r, sums[i].heap, &t, err);
+		for (uint32_t k = 0; !code && k < t->row_count && (!r->top || k < r->top); k++)
+			add_row(j, r, t, k);
+		mt_table_free(t);
+	}
+	mt_json_close(j, ']');
+	return code;
+}
+
 static int add_table(struct mt_json *j, const struct mt_report *r, struct mt_err *err)
 {
 	bool is_every_heap = mt_report_by(r) == MT_BY_HEAP;
@@ -303,10 +343,12 @@ static int add_table(struct mt_json *j, const struct mt_report *r, struct mt_err
 	mt_json_string(j, "sort", mt_sort_name(t->query.sort));
 	mt_json_u64(j, "count", t->count);
 	mt_json_u64(j, "bytes", t->bytes);
-	add_rows(j, r, t, r->show == MT_SHOW_LEAKS && t->query.by == MT_BY_SITE ? "top_leak_sites" :
-										"rows");
+	add_rows(j, r, t, t->query.by != MT_BY_SITE ? "rows" :
+			  r->show == MT_SHOW_LEAKS ? "top_leak_sites" : "sites");
+	if (t->query.by == MT_BY_SITE)
+		code = add_other_heaps(j, r, err);
 	mt_table_free(t);
-	return 0;
+	return code;
 }
 
 static int add_show(struct mt_json *j, const struct mt_report *r, const struct mt_totals *t,

@@ -38,7 +38,7 @@ static void add_leak(const struct mt_report *r, const struct mt_row *row, struct
 	if (row->label && !row->is_unplaced)
 		mt_buf_printf(out, "  %s=%s\n", mt_by_name(mt_report_by(r)), row->label);
 	else
-		mt_buf_printf(out, "  callstack_hash=0x%016" PRIx64 "\n", row->key);
+		mt_buf_printf(out, "  callstack_hash=0x%016" PRIx64 "\n", row->hash);
 	mt_buf_adds(out, "  allocation_site:");
 	mt_stack_each(r, row, emit_site, &c);
 	mt_buf_adds(out, c.has_place ? "\n" : " unknown\n");

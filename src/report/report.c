@@ -156,6 +156,14 @@ uint32_t mt_stack_each(const struct mt_report *r, const struct mt_row *row,
 	return 0;
 }
 
+const char *mt_row_tag(const struct mt_report *r, const struct mt_row *row)
+{
+	const struct mt_profile *p = row->site ? r->profiles[row->profile] : NULL;
+	uint32_t label = p ? p->site[row->site].label : 0;
+
+	return label && label < p->label_count ? p->label[label] : "";
+}
+
 uint32_t mt_stack_end_of(const struct mt_report *r, const struct mt_row *row)
 {
 	return row->site ? r->profiles[row->profile]->node[row->node].end : MT_PROFILE_END_UNKNOWN;

@@ -314,7 +314,9 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 	else
 		mt_buf_printf(out, "    %s, callstack_hash 0x%016" PRIx64 "\n",
 			      row->site ? mt_words_call(r->profiles[row->profile]->site[row->site].call) :
-					  "allocation", row->key);
+					  "allocation", row->hash);
+	if (!row->label && *mt_row_tag(r, row))
+		mt_buf_printf(out, "    label '%s'\n", mt_row_tag(r, row));
 	mt_text_stack(r, row, out);
 }
 
