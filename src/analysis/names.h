@@ -16,7 +16,6 @@ struct mt_profile;
 struct mt_name {
 	const char *function; /* demangled; NULL: not known */
 	const char *mangled;  /* as in the symbol table; NULL: the same, or not known */
-	const char *mangled;  /* as in the symbol table; NULL: the same, or not known */
 	const char *file;     /* NULL: not known */
 	uint32_t line;        /* 0: not known */
 	bool is_inlined;      /* inlined into the next entry */
