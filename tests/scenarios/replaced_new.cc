@@ -5,6 +5,7 @@
  * build: g++ -O1 -g -Wno-mismatched-new-delete
  * leak: own count=4 bytes=160 frames=operator\ new,main
  * foreign: 1 72704
+ * valgrind: replaces the program's operators too
  */
 #include <cstdlib>
 #include <new>

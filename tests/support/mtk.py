@@ -21,119 +21,119 @@ Totals = collections.namedtuple("Totals", "allocs frees bytes freed_bytes")
 
 
 class Module:
-	def __init__(self, lo, hi, bias, path, flags, loaded, unloaded):
-		self.lo, self.hi, self.bias, self.path = lo, hi, bias, path
-		self.flags, self.loaded, self.unloaded = flags, loaded, unloaded
+    def __init__(self, lo, hi, bias, path, flags, loaded, unloaded):
+        self.lo, self.hi, self.bias, self.path = lo, hi, bias, path
+        self.flags, self.loaded, self.unloaded = flags, loaded, unloaded
 
 
 class Thread:
-	def __init__(self, raw):
-		self.tid, self.state = struct.unpack_from("<II", raw, 0)
-		self.name = raw[16:32].split(b"\0")[0].decode("utf-8", "replace")
-		self.totals = [Totals(*struct.unpack_from("<4Q", raw, 64 + 32 * i)) for i in range(4)]
-		self.live_bytes, self.peak_bytes, self.unpublished = struct.unpack_from("<3q", raw, 192)
-		(self.reallocs, self.temporaries, self.unknown_frees,
-		 self.failed_allocs) = struct.unpack_from("<4Q", raw, 216)
-		self.ends = struct.unpack_from("<8Q", raw, 304)
-		(self.unplaced_allocs, self.unplaced_bytes, self.untracked_allocs,
-		 self.untracked_bytes) = struct.unpack_from("<4Q", raw, 376)
+    def __init__(self, raw):
+        self.tid, self.state = struct.unpack_from("<II", raw, 0)
+        self.name = raw[16:32].split(b"\0")[0].decode("utf-8", "replace")
+        self.totals = [Totals(*struct.unpack_from("<4Q", raw, 64 + 32 * i)) for i in range(4)]
+        self.live_bytes, self.peak_bytes, self.unpublished = struct.unpack_from("<3q", raw, 192)
+        (self.reallocs, self.temporaries, self.unknown_frees,
+         self.failed_allocs) = struct.unpack_from("<4Q", raw, 216)
+        self.ends = struct.unpack_from("<8Q", raw, 304)
+        (self.unplaced_allocs, self.unplaced_bytes, self.untracked_allocs,
+         self.untracked_bytes) = struct.unpack_from("<4Q", raw, 376)
 
 
 class Cell:
-	def __init__(self, raw):
-		self.site, self.thread = struct.unpack_from("<IH", raw, 0)
-		self.allocs, self.bytes, self.frees, self.freed_bytes = struct.unpack_from("<4Q", raw, 8)
-		self.temporaries, = struct.unpack_from("<Q", raw, 72)
+    def __init__(self, raw):
+        self.site, self.thread = struct.unpack_from("<IH", raw, 0)
+        self.allocs, self.bytes, self.frees, self.freed_bytes = struct.unpack_from("<4Q", raw, 8)
+        self.temporaries, = struct.unpack_from("<Q", raw, 72)
 
 
 class State:
-	def __init__(self, path):
-		self.path = path
-		with open(path, "rb") as f:
-			self.file = f
-			self._header(f.read(4096))
-			self._tables()
-			self.file = None
+    def __init__(self, path):
+        self.path = path
+        with open(path, "rb") as f:
+            self.file = f
+            self._header(f.read(4096))
+            self._tables()
+            self.file = None
 
-	def _header(self, raw):
-		if raw[:8] != b"MEMTRACK":
-			raise ValueError("%s: not a state file" % self.path)
-		(self.mode, self.control, self.pid, self.ppid,
-		 self.depth) = struct.unpack_from("<IIiiI", raw, 28)
-		self.end_kind, self.end_code, self.notes = struct.unpack_from("<IiQ", raw, 120)
-		self.string_at = struct.unpack_from("<4I", raw, 152)
-		self.exec_pending, = struct.unpack_from("<I", raw, 172)
-		self.threads_seen, self.children_seen = struct.unpack_from("<II", raw, 184)
-		self.peak_bound_bytes, self.live_published, self.peak_bytes = struct.unpack_from("<Qqq", raw, 192)
-		self.lost = dict(zip(LOST, struct.unpack_from("<11Q", raw, 232)))
-		self.region = {}
-		for i in range(24):
-			kind, elem, offset, capacity, used, committed, refused = struct.unpack_from(
-				"<IIQQQQQ", raw, 512 + 48 * i)
-			if not kind:
-				break
-			self.region[kind] = (elem, offset, min(used, capacity), committed, refused)
+    def _header(self, raw):
+        if raw[:8] != b"MEMTRACK":
+            raise ValueError("%s: not a state file" % self.path)
+        (self.mode, self.control, self.pid, self.ppid,
+         self.depth) = struct.unpack_from("<IIiiI", raw, 28)
+        self.end_kind, self.end_code, self.notes = struct.unpack_from("<IiQ", raw, 120)
+        self.string_at = struct.unpack_from("<4I", raw, 152)
+        self.exec_pending, = struct.unpack_from("<I", raw, 172)
+        self.threads_seen, self.children_seen = struct.unpack_from("<II", raw, 184)
+        self.peak_bound_bytes, self.live_published, self.peak_bytes = struct.unpack_from("<Qqq", raw, 192)
+        self.lost = dict(zip(LOST, struct.unpack_from("<11Q", raw, 232)))
+        self.region = {}
+        for i in range(24):
+            kind, elem, offset, capacity, used, committed, refused = struct.unpack_from(
+                "<IIQQQQQ", raw, 512 + 48 * i)
+            if not kind:
+                break
+            self.region[kind] = (elem, offset, min(used, capacity), committed, refused)
 
-	def _elements(self, kind):
-		"""Raw elements of a region, element 0 included."""
-		if kind not in self.region:
-			return []
-		elem, offset, used, _, _ = self.region[kind]
-		self.file.seek(offset)
-		raw = self.file.read(elem * used)
-		return [raw[i:i + elem] for i in range(0, len(raw) - elem + 1, elem)]
+    def _elements(self, kind):
+        """Raw elements of a region, element 0 included."""
+        if kind not in self.region:
+            return []
+        elem, offset, used, _, _ = self.region[kind]
+        self.file.seek(offset)
+        raw = self.file.read(elem * used)
+        return [raw[i:i + elem] for i in range(0, len(raw) - elem + 1, elem)]
 
-	def string(self, at):
-		end = self.strings.find(b"\0", at)
-		return self.strings[at:end].decode("utf-8", "replace")
+    def string(self, at):
+        end = self.strings.find(b"\0", at)
+        return self.strings[at:end].decode("utf-8", "replace")
 
-	def _tables(self):
-		_, offset, used, _, _ = self.region[STRINGS]
-		self.file.seek(offset)
-		self.strings = self.file.read(used) + b"\0"
-		self.exe, self.cmdline, self.output, self.options = [self.string(a) for a in self.string_at]
-		self.module = []
-		for raw in self._elements(MODULES):
-			lo, hi, bias, path, flags, loaded, unloaded = struct.unpack_from("<3Q4I", raw, 0)
-			self.module.append(Module(lo, hi, bias, self.string(path), flags, loaded, unloaded))
-		self.thread = [Thread(raw) for raw in self._elements(THREADS)]
-		self.node = [struct.unpack("<QII", raw) for raw in self._elements(NODES)]
-		self.site = [Site(*struct.unpack_from("<IHBxI", raw, 0)) for raw in self._elements(SITES)]
-		self.cell = [Cell(raw) for raw in self._elements(CELLS)]
-		self.heap = [self.string(struct.unpack_from("<I", raw, 0)[0]) for raw in self._elements(HEAPS)]
-		self.label = [self.string(struct.unpack_from("<I", raw, 0)[0])
-			      for raw in self._elements(LABELS)]
-		self.block = []
-		for raw in self._elements(LIVE):
-			place, size, cell, unit = struct.unpack_from("<QIII", raw, 0)
-			if place:
-				self.block.append(Block(place, size, cell, unit, self._heap_of(cell)))
-		for raw in self._elements(LARGE):
-			place, size, cell, unit, _, heap = struct.unpack_from("<QQIIII", raw, 0)
-			if place:
-				self.block.append(Block(place, size, cell, unit, self._heap_of(cell) if cell else heap))
+    def _tables(self):
+        _, offset, used, _, _ = self.region[STRINGS]
+        self.file.seek(offset)
+        self.strings = self.file.read(used) + b"\0"
+        self.exe, self.cmdline, self.output, self.options = [self.string(a) for a in self.string_at]
+        self.module = []
+        for raw in self._elements(MODULES):
+            lo, hi, bias, path, flags, loaded, unloaded = struct.unpack_from("<3Q4I", raw, 0)
+            self.module.append(Module(lo, hi, bias, self.string(path), flags, loaded, unloaded))
+        self.thread = [Thread(raw) for raw in self._elements(THREADS)]
+        self.node = [struct.unpack("<QII", raw) for raw in self._elements(NODES)]
+        self.site = [Site(*struct.unpack_from("<IHBxI", raw, 0)) for raw in self._elements(SITES)]
+        self.cell = [Cell(raw) for raw in self._elements(CELLS)]
+        self.heap = [self.string(struct.unpack_from("<I", raw, 0)[0]) for raw in self._elements(HEAPS)]
+        self.label = [self.string(struct.unpack_from("<I", raw, 0)[0])
+                  for raw in self._elements(LABELS)]
+        self.block = []
+        for raw in self._elements(LIVE):
+            place, size, cell, unit = struct.unpack_from("<QIII", raw, 0)
+            if place:
+                self.block.append(Block(place, size, cell, unit, self._heap_of(cell)))
+        for raw in self._elements(LARGE):
+            place, size, cell, unit, _, heap = struct.unpack_from("<QQIIII", raw, 0)
+            if place:
+                self.block.append(Block(place, size, cell, unit, self._heap_of(cell) if cell else heap))
 
-	def _heap_of(self, cell):
-		return self.site[self.cell[cell].site].heap if 0 < cell < len(self.cell) else 0
+    def _heap_of(self, cell):
+        return self.site[self.cell[cell].site].heap if 0 < cell < len(self.cell) else 0
 
-	def totals(self, heap_class=MALLOC):
-		sums = [0, 0, 0, 0]
-		for thread in self.thread:
-			for i, value in enumerate(thread.totals[heap_class]):
-				sums[i] += value
-		return Totals(*sums)
+    def totals(self, heap_class=MALLOC):
+        sums = [0, 0, 0, 0]
+        for thread in self.thread:
+            for i, value in enumerate(thread.totals[heap_class]):
+                sums[i] += value
+        return Totals(*sums)
 
-	def sum(self, field):
-		return sum(getattr(thread, field) for thread in self.thread)
+    def sum(self, field):
+        return sum(getattr(thread, field) for thread in self.thread)
 
-	def blocks(self, heap=MALLOC):
-		return [b for b in self.block if b.heap == heap]
+    def blocks(self, heap=MALLOC):
+        return [b for b in self.block if b.heap == heap]
 
-	def frames(self, node):
-		"""(pc, module number, kind) innermost first, and how the stack ended."""
-		frames = []
-		while node >= 16 and node < len(self.node):
-			pc, parent, meta = self.node[node]
-			frames.append((pc, meta & 0xfffff, meta >> 20 & 15))
-			node = parent
-		return frames, node
+    def frames(self, node):
+        """(pc, module number, kind) innermost first, and how the stack ended."""
+        frames = []
+        while node >= 16 and node < len(self.node):
+            pc, parent, meta = self.node[node]
+            frames.append((pc, meta & 0xfffff, meta >> 20 & 15))
+            node = parent
+        return frames, node

@@ -1,0 +1,700 @@
+# SPDX-License-Identifier: MIT
+"""
+Behaviour programs: each is run bare and with the tracker preloaded. Output, errors and exit status
+must be equal, and the state files must hold what the program says it did (program.h: marks).
+
+  run_programs.py --build DIR [--part N/M] [-k SUBSTRING]
+"""
+import argparse
+import collections
+import glob
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+sys.dont_write_bytecode = True
+import mtk
+import sites
+from tap import Tap
+
+TIMEOUT_S = 100
+ALLOCATORS = {
+    "jemalloc": "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+    "tcmalloc": "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4",
+    "mimalloc": "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2.0",
+    "scudo": "/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.scudo_standalone-x86_64.so",
+}
+OLD_SCUDO = "/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.scudo-x86_64.so"
+TESTS = []
+
+
+class Skip(Exception):
+    """The machine lacks what a test needs."""
+
+
+def test(function):
+    TESTS.append((function.__name__, function, ()))
+    return function
+
+
+def test_each(*cases):
+    """One test point for each case, which is the function's second argument."""
+    def add(function):
+        for case in cases:
+            TESTS.append(("%s: %s" % (function.__name__, case), function, (case,)))
+        return function
+    return add
+
+
+class Run:
+    def __init__(self, done, states):
+        self.stdout, self.stderr, self.status, self.states = done.stdout, done.stderr, done.returncode, states
+
+
+class Bench:
+    """What a test function gets: programs, bare and tracked runs, and the list of problems."""
+
+    def __init__(self, options, name):
+        self.options, self.problems = options, []
+        self.lib = os.path.join(options.build, "libmemtrack.so")
+        self.lib = os.environ.get("MEMTRACK_LIB", self.lib)
+        self.bin = os.path.join(options.build, "programs")
+        slug = re.sub(r"\W+", "-", name)
+        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.work = tempfile.mkdtemp(prefix="memtrack-test-%s-" % slug, dir=parent)
+        self.cwd = os.path.join(self.bin, "cwd-" + slug)
+        os.makedirs(self.cwd, exist_ok=True)
+        self.serial = 0
+
+    def done(self):
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def problem(self, text):
+        self.problems.append(text)
+
+    def expect(self, what, got, wanted):
+        if got != wanted:
+            self.problem("%s: %s, expected %s" % (what, got, wanted))
+
+    # ---- programs ----
+
+    def build(self, source, output=None, flags=(), compiler=None):
+        """Path of the compiled program; compiled when a source is newer."""
+        name = output or os.path.splitext(os.path.basename(source))[0]
+        path = os.path.join(self.bin, name)
+        inputs = [os.path.join(HERE, source), os.path.join(HERE, "program.h"), os.path.abspath(__file__)]
+        if os.path.exists(path) and os.path.getmtime(path) >= max(map(os.path.getmtime, inputs)):
+            return path
+        compiler = compiler or ("g++" if source.endswith(".cc") else "gcc")
+        fresh = "%s.%d" % (path, os.getpid())
+        common = ["-D_GNU_SOURCE", "-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
+        done = subprocess.run([compiler, inputs[0], "-o", fresh] + common + list(flags), capture_output=True,
+                              text=True, check=False)
+        if done.returncode:
+            raise RuntimeError("%s: %s" % (source, done.stderr[:1000]))
+        os.rename(fresh, path)
+        return path
+
+    def library(self, source, output, flags=()):
+        """A shared library, also linked into the working directory."""
+        path = self.build(os.path.join("lib", source), output, ["-shared", "-fPIC"] + list(flags))
+        link = os.path.join(self.cwd, output)
+        if not os.path.exists(link):
+            os.symlink(path, link)
+        return path
+
+    # ---- runs ----
+
+    def environment(self, tracked, preload_before=(), preload_after=(), **extra):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACK", "LD_", "MALLOC_"))}
+        env["MT_TEST_WORD"] = "unchanged"
+        libraries = list(preload_before) + ([self.lib] if tracked else []) + list(preload_after)
+        if libraries:
+            env["LD_PRELOAD"] = ":".join(libraries)
+        if tracked:
+            self.serial += 1
+            directory = os.path.join(self.work, "state%d" % self.serial)
+            os.makedirs(directory, exist_ok=True)
+            os.chmod(directory, 0o700)
+            env.update(MEMTRACK_MODE="full", MEMTRACK_DIR=directory, MEMTRACK_STATE_DIR=directory)
+        env.update(extra)
+        return {k: v for k, v in env.items() if v is not None}
+
+    def run(self, command, tracked, limits=(), cwd=None, prefix=(), **how):
+        env = self.environment(tracked, **how)
+
+        def before():
+            for what, value in limits:
+                resource.setrlimit(what, (value, value))
+        done = subprocess.run(list(prefix) + command, env=env, cwd=cwd or self.cwd, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=TIMEOUT_S, check=False,
+                              preexec_fn=before if limits else None)
+        paths = sorted(glob.glob(os.path.join(env.get("MEMTRACK_STATE_DIR", "/nonexistent"), "*.mtk")))
+        return Run(done, [mtk.State(p) for p in paths])
+
+    def both(self, command, marks=True, same_errors=True, **how):
+        """Bare and tracked; compares what the host shows and what the marks say. The tracked Run."""
+        bare, tracked = self.run(command, False, **how), self.run(command, True, **how)
+        self.expect("exit status", tracked.status, bare.status)
+        if tracked.stdout != bare.stdout:
+            self.problem("stdout %r, bare %r" % (tracked.stdout[-300:], bare.stdout[-300:]))
+        if same_errors and tracked.stderr != bare.stderr:
+            self.problem("stderr %r, bare %r" % (tracked.stderr[:300], bare.stderr[:300]))
+        if marks:
+            self.compare_marks(tracked)
+        for state in tracked.states:
+            self.check_books(state)
+        return tracked
+
+    def compare_marks(self, run):
+        """The program's `process` lines against the marks in the state files."""
+        wanted = collections.Counter()
+        for line in run.stdout.decode("utf-8", "replace").splitlines():
+            if line.split(" ")[0] == "process":
+                wanted[" ".join(sorted(line.split()[1:]))] += 1
+        got = collections.Counter(marks_of(state) for state in run.states)
+        if got != wanted:
+            self.problem("state files hold %s, expected %s" % (dict(got - wanted), dict(wanted - got)))
+            for state in run.states:
+                self.problem("  pid %d %s: %s, lost %s" % (state.pid, state.cmdline[:60], marks_of(state),
+                                                           {k: v for k, v in state.lost.items() if v}))
+
+    def check_books(self, state, slack=0):
+        """Counters, cells and blocks of one file must agree, unless it says what it lost."""
+        if state.lost["live_full"] or state.lost["storage"] or state.lost["site_full"]:
+            return
+        t = state.totals()
+        live = t.allocs - t.frees, t.bytes - t.freed_bytes
+        blocks = state.blocks()
+        held = len(blocks), sum(b.size for b in blocks)
+        if abs(live[0] - held[0]) > slack:
+            self.problem("%s: totals say %s live, the block table %s" % (os.path.basename(state.path), live, held))
+        in_cells = sum(c.allocs for c in state.cell if state.site[c.site].heap == mtk.MALLOC)
+        if abs(in_cells + state.sum("unplaced_allocs") - t.allocs) > slack:
+            self.problem("%s: cells hold %d allocations, totals %d" % (os.path.basename(state.path), in_cells, t.allocs))
+        places = collections.Counter(b.address for b in blocks)
+        if places and max(places.values()) > 1:
+            self.problem("%s: an address is live twice" % os.path.basename(state.path))
+
+
+def marks_of(state):
+    marks = collections.Counter(b.size for b in state.blocks() if b.size % 1000 == 777)
+    return " ".join(sorted("%dx%d" % item for item in marks.items()))
+
+
+def main_state(run):
+    pids = {s.pid for s in run.states}
+    return next(s for s in run.states if s.ppid not in pids)
+
+
+# ---- processes ---------------------------------------------------------------------------------
+
+@test_each("fork", "vfork", "spawn", "clone_raw", "clone_vm", "exec_chain")
+def processes(bench, name):
+    bench.both([bench.build(name + ".c")])
+
+
+@test
+def fork_under_load(bench):
+    bench.both([bench.build("fork_threads.c", flags=["-pthread"])])
+
+
+def _exec_targets(bench):
+    leaf = bench.build("leaf.c")
+    script = os.path.join(bench.cwd, "script.sh")
+    with open(script, "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\n%s one two\nexit $?\n" % leaf)
+    os.chmod(script, 0o755)
+    return leaf, script
+
+
+@test_each("dynamic", "script", "missing", "no interpreter", "not executable", "env -i", "static", "static-pie",
+           "32-bit static", "32-bit dynamic", "musl", "musl static", "set-uid", "not a program")
+def exec_kinds(bench, kind):
+    """Whatever is started: the same output, the same status, nothing on stderr."""
+    leaf, script = _exec_targets(bench)
+    marks = None
+    if kind == "dynamic":
+        command, marks = [leaf], ["60777x1"] + 3 * ["61777x1"]
+    elif kind == "script":
+        command, marks = [script], ["60777x1"] + 3 * ["61777x1"]
+    elif kind == "env -i":
+        command, marks = ["/usr/bin/env", "-i", leaf], ["60777x1"] + 3 * ["61777x1"]
+    elif kind == "missing":
+        command, marks = ["/nonexistent/program"], ["60777x1"]
+    else:
+        command = _odd_program(bench, kind, leaf)
+    run = bench.both([bench.build("exec_of.c")] + command, marks=False)
+    if marks:
+        got = [m for m in sorted(marks_of(s) for s in run.states) if m]
+        bench.expect("marks", got, marks)
+    elif "60777x1" not in [marks_of(s) for s in run.states]:
+        bench.problem("the starter's own state is missing")
+
+
+def _odd_program(bench, kind, leaf):
+    def compiled(name, compiler, flags):
+        try:
+            return [bench.build("leaf.c", name, flags, compiler)]
+        except (RuntimeError, FileNotFoundError) as error:
+            raise Skip("cannot build: %s" % str(error).splitlines()[0][:100]) from error
+    if kind == "static":
+        return compiled("leaf-static", "gcc", ["-static"])
+    if kind == "static-pie":
+        return compiled("leaf-static-pie", "gcc", ["-static-pie"])
+    if kind == "musl":
+        return compiled("leaf-musl", "musl-gcc", [])
+    if kind == "musl static":
+        return compiled("leaf-musl-static", "musl-gcc", ["-static"])
+    if kind == "32-bit static":
+        return [_build_32(bench, "leaf-32", ["-static"])]
+    if kind == "32-bit dynamic":
+        libc = "/lib32/libc.so.6"
+        if not os.path.exists(libc):
+            raise Skip("no 32-bit libc")
+        return [_build_32(bench, "leaf-32-dynamic", ["-Wl,-dynamic-linker,/lib/ld-linux.so.2", libc])]
+    path = os.path.join(bench.cwd, "odd-" + re.sub(r"\W+", "-", kind))
+    shutil.copy(leaf, path)
+    os.chmod(path, 0o755)
+    if kind == "set-uid":
+        if os.getuid():
+            raise Skip("needs root")
+        os.chown(path, 65534, 65534)
+        os.chmod(path, 0o4755)
+    elif kind == "not executable":
+        os.chmod(path, 0o644)
+    elif kind == "no interpreter":
+        with open(path, "w", encoding="ascii") as f:
+            f.write("#!/nonexistent/interpreter\n")
+    else:
+        with open(path, "wb") as f:
+            f.write(b"\x7fELF" + bytes(100))
+    return [path]
+
+
+def _build_32(bench, name, flags):
+    """A 32-bit program without libc's headers: start code of our own, write and exit."""
+    source = os.path.join(bench.bin, name + ".c")
+    with open(source, "w", encoding="ascii") as f:
+        f.write('void _start(void)\n{\n__asm__ volatile("int $0x80" :: "a"(4), "b"(1), "c"("leaf\\n"), "d"(5));\n'
+                '__asm__ volatile("int $0x80" :: "a"(1), "b"(13));\n__builtin_unreachable();\n}\n')
+    path = os.path.join(bench.bin, name)
+    done = subprocess.run(["gcc", "-m32", "-O1", "-nostdlib", "-fno-pie", "-no-pie", source, "-o", path] + flags,
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Skip("cannot build 32-bit programs")
+    return path
+
+
+# ---- descriptors, limits, places -----------------------------------------------------------------
+
+@test
+def closes_every_descriptor(bench):
+    bench.both([bench.build("close_all.c")])
+
+
+@test_each("RLIMIT_AS 1 GiB", "RLIMIT_AS 192 MiB", "RLIMIT_AS 64 MiB", "RLIMIT_FSIZE 0", "RLIMIT_FSIZE 1 MiB",
+           "RLIMIT_NOFILE 3", "RLIMIT_CORE and STACK", "RLIMIT_MEMLOCK 0")
+def limits(bench, kind):
+    values = {
+        "RLIMIT_AS 1 GiB": [(resource.RLIMIT_AS, 1 << 30)],
+        "RLIMIT_AS 192 MiB": [(resource.RLIMIT_AS, 192 << 20)],
+        "RLIMIT_AS 64 MiB": [(resource.RLIMIT_AS, 64 << 20)],
+        "RLIMIT_FSIZE 0": [(resource.RLIMIT_FSIZE, 0)],
+        "RLIMIT_FSIZE 1 MiB": [(resource.RLIMIT_FSIZE, 1 << 20)],
+        "RLIMIT_NOFILE 3": [(resource.RLIMIT_NOFILE, 3)],
+        "RLIMIT_CORE and STACK": [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_STACK, 1 << 20)],
+        "RLIMIT_MEMLOCK 0": [(resource.RLIMIT_MEMLOCK, 0)],
+    }[kind]
+    # RLIMIT_NOFILE must not stop the loader itself: it needs one descriptor
+    if kind == "RLIMIT_NOFILE 3":
+        command = ["/bin/sh", "-c", "exec 0<&-; ulimit -n 3; exec %s" % bench.build("churn.c")]
+        run = bench.both(command, marks=False)
+    else:
+        run = bench.both([bench.build("churn.c")], marks=False, limits=values)
+    full = "RLIMIT_CORE and STACK", "RLIMIT_MEMLOCK 0", "RLIMIT_AS 1 GiB"
+    _nothing_hidden(bench, run, must_be_whole=kind in full)
+
+
+def _nothing_hidden(bench, run, must_be_whole=False):
+    """Either the mark is in a state file, or that file (if there is one) says what it lost."""
+    for state in run.states:
+        if "churn" not in state.cmdline or state.end_kind == mtk.END_EXEC:
+            continue
+        lost = sum(state.lost.values()) or state.notes & mtk.NOTE_STORAGE_ENDED
+        if marks_of(state) != "1777x1" and not lost:
+            bench.problem("mark missing and nothing is said to be lost")
+    if must_be_whole and "1777x1" not in [marks_of(s) for s in run.states]:
+        bench.problem("mark missing")
+
+
+@test_each("2 MiB", "200 KiB", "0 free")
+def full_shm(bench, size):
+    """A small tmpfs on /dev/shm in a mount namespace of its own."""
+    _private_mounts(bench, "mount -t tmpfs -o size=%s tmpfs /dev/shm%s" % (
+        {"2 MiB": "2m", "200 KiB": "200k", "0 free": "64k"}[size],
+        " && (cat /dev/zero >/dev/shm/filler 2>/dev/null || :)" if size == "0 free" else ""))
+
+
+@test
+def missing_shm(bench):
+    _private_mounts(bench, "mount -t tmpfs -o size=1m,mode=000,ro tmpfs /dev/shm")
+
+
+@test
+def read_only_cwd(bench):
+    _private_mounts(bench, "mount -t tmpfs -o ro tmpfs /mnt && cd /mnt", keep=True)
+
+
+def _private_mounts(bench, setup, keep=False):
+    if os.getuid() or subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
+        raise Skip("needs root and mount namespaces")
+    command = ["unshare", "-m", "sh", "-c", "%s; exec env LD_PRELOAD=\"$TRACK\" \"$0\"" % setup,
+               bench.build("churn.c")]
+    out = os.path.join(bench.work, "out")
+    os.makedirs(out, exist_ok=True)
+    bare = bench.run(command, False)
+    env = {"MEMTRACK_STATE_DIR": None, "MEMTRACK_DIR": bench.cwd, "TRACK": bench.lib, "LD_PRELOAD": None}
+    tracked = bench.run(command, True, **env)
+    bench.expect("exit status", tracked.status, bare.status)
+    bench.expect("stdout", tracked.stdout, bare.stdout)
+    bench.expect("stderr", tracked.stderr, bare.stderr)
+
+
+# ---- threads, signals, stacks --------------------------------------------------------------------
+
+@test
+def small_stacks(bench):
+    bench.both([bench.build("small_stacks.c", flags=["-pthread"])])
+
+
+@test
+def ten_thousand_threads(bench):
+    run = bench.both([bench.build("many_threads.c", flags=["-pthread"])])
+    if run.states:
+        bench.expect("threads without a row", run.states[0].lost["thread_full"], 0)
+
+
+@test
+def thousand_idle_threads(bench):
+    program = bench.build("idle_threads.c", flags=["-pthread"])
+
+    def memory_kib(tracked):
+        path = os.path.join(bench.work, "status")
+        run = bench.run([program, path], tracked)
+        bench.expect("exit status", run.status, 0)
+        with open(path, encoding="ascii") as f:
+            return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1)), run
+    bare, _ = memory_kib(False)
+    tracked, run = memory_kib(True)
+    # the program alone, without threads, has a fixed price that is not the threads'
+    fixed_bare = _rss_of_one(bench, program, False)
+    fixed = _rss_of_one(bench, program, True) - fixed_bare
+    extra = tracked - bare - max(0, fixed)
+    if extra > 16384:
+        bench.problem("1000 idle threads cost %d KiB (tracked %d, bare %d, fixed %d)" % (extra, tracked, bare, fixed))
+    bench.expect("state files", len(run.states), 1)
+    if run.states:
+        bench.expect("threads seen", run.states[0].threads_seen >= 1000, True)
+
+
+def _rss_of_one(bench, program, tracked):
+    """Peak RSS of a small program, KiB."""
+    del program
+    leaf = bench.build("leaf.c")
+    script = ("import os,resource,subprocess,sys; subprocess.run([sys.argv[1]], stdout=subprocess.DEVNULL); "
+              "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+    env = bench.environment(tracked)
+    track = env.pop("LD_PRELOAD", "")
+    env["TRACK"] = track
+    script = script.replace("[sys.argv[1]]", "['env', 'LD_PRELOAD=' + os.environ['TRACK'], sys.argv[1]]")
+    return int(subprocess.run([sys.executable, "-c", script, leaf], env=env, capture_output=True, check=True).stdout)
+
+
+@test_each("timer_storm", "alternate_stack", "coroutines", "tsd", "environment")
+def stacks_and_signals(bench, name):
+    bench.both([bench.build(name + ".c", flags=["-pthread"])])
+
+
+@test
+def exceptions(bench):
+    bench.both([bench.build("exceptions.cc")])
+
+
+@test
+def thread_names(bench):
+    run = bench.both([bench.build("thread_names.c", flags=["-pthread"])])
+    names = {t.name for s in run.states for t in s.thread}
+    if "named-early" not in names:
+        bench.problem("threads are called %s" % sorted(names))
+
+
+# ---- loading -------------------------------------------------------------------------------------
+
+@test
+def libraries_that_reuse_addresses(bench):
+    a = bench.library("twin.c", "libtwin_a.so", ["-DNAME=twin_alpha"])
+    bench.library("twin.c", "libtwin_b.so", ["-DNAME=twin_gamma"])
+    run = bench.both([bench.build("dl_loops.c")])
+    for size, function, library in ((1777, "twin_alpha", "libtwin_a.so"), (2777, "twin_gamma", "libtwin_b.so")):
+        _expect_frame(bench, run, size, function, library)
+    del a
+
+
+def _expect_frame(bench, run, size, function, library):
+    """All live blocks of this size: their innermost frame is this function of this library."""
+    if not run.states:
+        return
+    state = main_state(run)
+    found, _ = sites.from_state(state.path)
+    mine = [s for s in found if s.count and s.bytes == s.count * size]
+    wrong = [s for s in mine if s.frames[0].function != function or
+             os.path.basename(os.path.realpath(s.frames[0].module)) != library]
+    for site in wrong[:2]:
+        bench.problem("blocks of %d bytes: %s, expected %s of %s" % (size, site, function, library))
+
+
+@test
+def deepbind(bench):
+    bench.library("binder.c", "libbinder.so")
+    bench.both([bench.build("deepbind.c")])
+
+
+@test_each("before", "after")
+def wrapper_preloaded(bench, where):
+    wrapper = bench.library("wrapper.c", "libwrapper.so")
+    bench.both([bench.build("wrapped.c")], **{"preload_" + where: [wrapper]})
+
+
+@test
+def errno_is_preserved(bench):
+    run = bench.both([bench.build("errno.c", flags=["-Wno-alloc-size-larger-than"])])
+    if run.states:
+        bench.expect("failed allocations", main_state(run).sum("failed_allocs"), 4)
+
+
+# ---- endings -------------------------------------------------------------------------------------
+
+@test_each("return", "exit-in-thread", "main-exits", "_exit", "quick_exit", "abort", "segv", "kill", "term")
+def endings(bench, how):
+    program = bench.build("endings.c", flags=["-pthread"])
+    command = [program, how]
+    bare = bench.run(command, False, limits=[(resource.RLIMIT_CORE, 0)])
+    run = bench.run(command, True, limits=[(resource.RLIMIT_CORE, 0)])
+    for what in "stdout", "stderr", "status":
+        bench.expect(what, getattr(run, what), getattr(bare, what))
+    bench.compare_marks(run)
+    for state in run.states:
+        bench.check_books(state, slack=1)
+
+
+@test
+def kill_at_random(bench):
+    """After kill -9 the books agree with the program's own to within the one event in flight a thread."""
+    program = bench.build("killable.c", flags=["-pthread"])
+    seed = int(os.environ.get("MT_TEST_SEED", "0")) or random.randrange(1 << 30)
+    generator = random.Random(seed)
+    rounds = 20
+    for i in range(rounds):
+        counts_path = os.path.join(bench.work, "counts")
+        if os.path.exists(counts_path):
+            os.unlink(counts_path)
+        env = bench.environment(True)
+        process = subprocess.Popen([program, counts_path], env=env, cwd=bench.cwd)
+        time.sleep(generator.uniform(0.01, 0.25))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        problem = _compare_killed(bench, env["MEMTRACK_STATE_DIR"], counts_path)
+        if problem:
+            bench.problem("round %d of seed %d: %s" % (i, seed, problem))
+
+
+def _compare_killed(bench, directory, counts_path):
+    paths = glob.glob(os.path.join(directory, "*.mtk"))
+    if not os.path.exists(counts_path) or os.path.getsize(counts_path) < 4096:
+        return None # killed before main
+    if len(paths) != 1:
+        return "state files: %s" % paths
+    state = mtk.State(paths[0])
+    import struct
+    with open(counts_path, "rb") as f:
+        words = struct.unpack("<24Q", f.read(192))
+    begun, ended = sum(words[0::8]), sum(words[1::8])
+    frees_begun, frees_ended = sum(words[2::8]), sum(words[3::8])
+    marks = sum(1 for b in state.blocks() if b.size == 1777)
+    if not ended - frees_begun <= marks <= begun - frees_ended + 3:
+        return "%d marks live, expected %d to %d" % (marks, ended - frees_begun, begun - frees_ended)
+    cells = [c for c in state.cell if c.bytes == c.allocs * 1777 and c.allocs > 1]
+    allocs, frees = sum(c.allocs for c in cells), sum(c.frees for c in cells)
+    if not ended - 3 <= allocs <= begun + 3:
+        return "%d allocations recorded, the program made %d to %d" % (allocs, ended, begun)
+    if not frees_ended - 3 <= frees <= frees_begun + 3:
+        return "%d frees recorded, the program made %d to %d" % (frees, frees_ended, frees_begun)
+    bench.check_books(state, slack=6)
+    memtrack = os.path.join(bench.options.build, "memtrack")
+    if os.path.exists(memtrack):
+        done = subprocess.run([memtrack, "report", paths[0], "--json"], capture_output=True, check=False)
+        if done.returncode or done.stderr:
+            return "report: exit %d, %s" % (done.returncode, done.stderr[:200])
+    return None
+
+
+@test
+def oom_kill_in_cgroup(bench):
+    """The kernel kills the program in its memory group; what it had allocated is in the state file."""
+    group = "/sys/fs/cgroup/memory/memtrack-test-%d" % os.getpid()
+    try:
+        os.mkdir(group)
+    except OSError as error:
+        raise Skip("no writable memory cgroup (v1): %s" % error.strerror) from error
+    try:
+        with open(group + "/memory.limit_in_bytes", "w", encoding="ascii") as f:
+            f.write(str(64 << 20))
+        command = ["sh", "-c", "echo $$ > %s/cgroup.procs && exec env LD_PRELOAD=\"$TRACK\" %s" % (
+            group, bench.build("hungry.c"))]
+        run = bench.run(command, True, LD_PRELOAD=None, TRACK=bench.lib)
+        if run.status != -signal.SIGKILL:
+            raise Skip("the kernel did not kill it (status %d)" % run.status)
+        bench.expect("stdout", run.stdout, b"hungry\n")
+        blocks = sum(1 for s in run.states for b in s.blocks() if b.size == 100777)
+        if not 200 <= blocks <= 700:
+            bench.problem("%d blocks of about 640 recorded" % blocks)
+    finally:
+        deadline = time.monotonic() + 5
+        while os.path.isdir(group) and time.monotonic() < deadline:
+            try:
+                os.rmdir(group)
+            except OSError:
+                time.sleep(0.05)
+
+
+# ---- allocators ----------------------------------------------------------------------------------
+
+@test_each("glibc", *ALLOCATORS)
+def usable_size(bench, allocator):
+    bench.both([bench.build("usable.c")], preload_after=_allocator(allocator))
+
+
+def _allocator(name):
+    if name == "glibc":
+        return []
+    path = ALLOCATORS[name]
+    if name == "scudo" and not os.path.exists(path):
+        path = OLD_SCUDO
+    if not os.path.exists(path):
+        raise Skip(path + " is not installed")
+    return [path]
+
+
+@test_each("glibc", *ALLOCATORS)
+def random_against_own_map(bench, allocator):
+    """The program's map of live blocks and ours are equal: every address, every size."""
+    program = bench.build("random_map.c", flags=["-pthread"])
+    path = os.path.join(bench.work, "map")
+    run = bench.run([program, path], True, preload_after=_allocator(allocator))
+    bench.expect("exit status", run.status, 0)
+    bench.expect("stderr", run.stderr, b"")
+    bench.expect("state files", len(run.states), 1)
+    with open(path, encoding="ascii") as f:
+        wanted = {(int(a, 16), int(s)) for a, s in (line.split() for line in f)}
+    for state in run.states:
+        bench.check_books(state)
+        got = {(b.address, b.size) for b in state.blocks() if _module_of(state, b) == program}
+        bench.expect("live blocks", len(got), len(wanted))
+        if got != wanted:
+            bench.problem("recorded only: %s; in the program only: %s" % (
+                ["%x+%d" % b for b in sorted(got - wanted)[:5]], ["%x+%d" % b for b in sorted(wanted - got)[:5]]))
+
+
+def _module_of(state, block):
+    """Path of the module that made the call."""
+    frames, _ = state.frames(state.site[state.cell[block.cell].site].node)
+    return os.path.realpath(state.module[frames[0][1]].path) if frames else ""
+
+
+# ---- without the command -------------------------------------------------------------------------
+
+@test
+def leak_report_mode(bench):
+    program = bench.build("wrapped.c")
+    run = bench.run([program], True, MEMTRACK_MODE="leak_report", MEMTRACK_STATE_DIR=None)
+    text = run.stderr.decode("utf-8", "replace")
+    bench.expect("exit status", run.status, 0)
+    bench.expect("stdout", run.stdout, b"process 1777x20\n")
+    if "35540" not in text: # 20 blocks of 1777 bytes
+        bench.problem("no site of 35540 bytes in %r" % text[:600])
+    for word in "[LEAK]", "[LEAK-SUMMARY]", "wrapped":
+        if word not in text:
+            bench.problem("'%s' is missing in %r" % (word, text[:600]))
+
+
+@test_each("depth=many", "nonsense=1", "depth", "=")
+def bad_options(bench, words):
+    """One line on stderr that names the option; the program runs, nothing is recorded."""
+    run = bench.run([bench.build("wrapped.c")], True, MEMTRACK_OPTIONS=words)
+    bench.expect("exit status", run.status, 0)
+    bench.expect("stdout", run.stdout, b"process 1777x20\n")
+    bench.expect("lines on stderr", run.stderr.count(b"\n"), 1)
+    if not run.stderr.startswith(b"memtrack: ") or words.encode() not in run.stderr:
+        bench.problem("stderr %r" % run.stderr)
+    bench.expect("state files", len(run.states), 0)
+
+
+@test
+def bad_mode(bench):
+    run = bench.run([bench.build("wrapped.c")], True, MEMTRACK_MODE="everything")
+    bench.expect("exit status", run.status, 0)
+    bench.expect("lines on stderr", run.stderr.count(b"\n"), 1)
+    bench.expect("state files", len(run.states), 0)
+
+
+@test
+def mode_off(bench):
+    run = bench.run([bench.build("wrapped.c")], True, MEMTRACK_MODE="off")
+    bench.expect("exit status, stderr", (run.status, run.stderr), (0, b""))
+    bench.expect("state files", len(run.states), 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True, help="meson build directory")
+    parser.add_argument("--part", default="0/1", help="every Mth test, beginning with N")
+    parser.add_argument("-k", dest="filter", default="", help="only tests whose name contains this")
+    options = parser.parse_args()
+    options.build = os.path.abspath(options.build)
+    os.makedirs(os.path.join(options.build, "programs"), exist_ok=True)
+    part, parts = map(int, options.part.split("/"))
+    tap = Tap()
+    for name, function, arguments in TESTS[part::parts]:
+        if options.filter not in name:
+            continue
+        bench = Bench(options, name)
+        began = time.monotonic()
+        try:
+            function(bench, *arguments)
+        except Skip as why:
+            tap.skip(name, why)
+            continue
+        except (subprocess.TimeoutExpired, RuntimeError, OSError, ValueError, KeyError, IndexError,
+                AttributeError) as error:
+            bench.problem("%s: %s" % (type(error).__name__, error))
+        finally:
+            bench.done()
+        tap.ok(name, bench.problems)
+        took = time.monotonic() - began
+        if took > 5:
+            tap.note("%.1f s" % took)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/* State files for tests. Follows the rules for writers in docs/formats/mtk.md, slowly and plainly.
+ */
+#include "support/mtk_builder.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KINDS = MT_REGION_LABELS + 1, UNIT_SHIFT = 21 };
+
+static const uint32_t elem_bytes[KINDS] = {
+	[MT_REGION_STRINGS] = 1,
+	[MT_REGION_MODULES] = sizeof(struct mt_state_module),
+	[MT_REGION_THREADS] = sizeof(struct mt_state_thread),
+	[MT_REGION_NODES] = sizeof(struct mt_state_node),
+	[MT_REGION_SITES] = sizeof(struct mt_state_site),
+	[MT_REGION_CELLS] = sizeof(struct mt_state_cell),
+	[MT_REGION_HISTS] = sizeof(struct mt_state_hist),
+	[MT_REGION_LIVE] = sizeof(struct mt_state_live),
+	[MT_REGION_LARGE] = sizeof(struct mt_state_large),
+	[MT_REGION_HEAPS] = sizeof(struct mt_state_heap),
+	[MT_REGION_LABELS] = sizeof(struct mt_state_label),
+};
+
+struct table {
+	uint8_t *data;
+	uint32_t count;
+};
+
+struct mtk_builder {
+	struct mt_state_header header;
+	struct table table[KINDS];
+};
+
+static void *must(void *p)
+{
+	if (!p)
+		abort();
+	return p;
+}
+
+uint32_t mtk_builder_add(struct mtk_builder *b, uint32_t kind, const void *elem)
+{
+	struct table *t = &b->table[kind];
+	uint32_t size = elem_bytes[kind];
+	t->data = must(realloc(t->data, ((size_t)t->count + 1) * size));
+	memcpy(t->data + (size_t)t->count * size, elem, size);
+	return t->count++;
+}
+
+void *mtk_builder_at(struct mtk_builder *b, uint32_t kind, uint32_t number)
+{
+	return b->table[kind].data + (size_t)number * elem_bytes[kind];
+}
+
+uint32_t mtk_builder_count(struct mtk_builder *b, uint32_t kind)
+{
+	return b->table[kind].count;
+}
+
+struct mt_state_header *mtk_builder_header(struct mtk_builder *b)
+{
+	return &b->header;
+}
+
+uint32_t mtk_builder_string(struct mtk_builder *b, const char *text)
+{
+	uint32_t offset = b->table[MT_REGION_STRINGS].count;
+	do
+		mtk_builder_add(b, MT_REGION_STRINGS, text);
+	while (*text++);
+	return offset;
+}
+
+uint32_t mtk_builder_module(struct mtk_builder *b, uint64_t lo, uint64_t hi, const char *path)
+{
+	struct mt_state_module m = {
+		.lo = lo,
+		.hi = hi,
+		.bias = lo,
+		.path_string = mtk_builder_string(b, path),
+		.build_id_bytes = 20,
+		.file_dev = 1,
+		.file_inode = lo >> 12,
+	};
+	for (unsigned i = 0; i < 20; i++)
+		m.build_id[i] = (uint8_t)(i + path[0]);
+	return mtk_builder_add(b, MT_REGION_MODULES, &m);
+}
+
+uint32_t mtk_builder_thread(struct mtk_builder *b, uint32_t tid, const char *name)
+{
+	struct mt_state_thread t = {.tid = tid, .state = 1};
+	t.start_unit = (uint32_t)b->header.now_unit;
+	snprintf((char *)t.name, sizeof(t.name), "%s", name);
+	b->header.threads_seen++;
+	return mtk_builder_add(b, MT_REGION_THREADS, &t);
+}
+
+uint32_t mtk_builder_node(struct mtk_builder *b, uint64_t pc, uint32_t parent, uint32_t module)
+{
+	struct mt_state_node n = {.pc = pc, .parent = parent, .meta = module};
+	return mtk_builder_add(b, MT_REGION_NODES, &n);
+}
+
+uint32_t mtk_builder_site(struct mtk_builder *b, uint32_t node, uint8_t call)
+{
+	struct mt_state_site s = {
+		.node = node,
+		.call = call,
+		.first_unit = (uint32_t)b->header.now_unit,
+		.hash = node * 0x9e3779b97f4a7c15u + call,
+	};
+	return mtk_builder_add(b, MT_REGION_SITES, &s);
+}
+
+struct mtk_builder *mtk_builder_new(void)
+{
+	static const uint8_t zeros[sizeof(struct mt_state_thread)];
+	struct mtk_builder *b = must(calloc(1, sizeof(*b)));
+	b->header = (struct mt_state_header){
+		.version_major = MT_STATE_VERSION_MAJOR,
+		.version_minor = MT_STATE_VERSION_MINOR,
+		.byte_order = MT_STATE_BYTE_ORDER,
+		.header_bytes = MT_STATE_HEADER_BYTES,
+		.page_bytes = 4096,
+		.pointer_bytes = 8,
+		.arch = MT_ARCH_X86_64,
+		.libc = MT_LIBC_GLIBC,
+		.door = MT_DOOR_PRELOAD,
+		.mode = MT_MODE_FULL,
+		.control = 1,
+		.pid = 4242,
+		.ppid = 4241,
+		.depth = 32,
+		.proc_start = 1000,
+		.wall_start_ns = 1700000000000000000u,
+		.mono_start_ns = 5000000000u,
+		.tick_start = 1ull << 40,
+		.mono_mark_ns = 5000000000u + 10000 * 1000000ull,
+		.tick_mark = (1ull << 40) + (10000ull << UNIT_SHIFT),
+		.unit_shift = UNIT_SHIFT,
+		.end_kind = MT_END_EXITED,
+		.peak_bound_bytes = 65536,
+	};
+	memcpy(b->header.magic, MT_STATE_MAGIC, 8);
+	for (uint32_t kind = 1; kind < KINDS; kind++)
+		if (kind != MT_REGION_HEAPS)
+			mtk_builder_add(b, kind, zeros);
+	for (unsigned i = 1; i < MT_NODE_ROOTS; i++)
+		mtk_builder_add(b, MT_REGION_NODES, zeros);
+	for (unsigned i = 0; i < MT_HEAP_FIRST_CUSTOM; i++)
+		mtk_builder_add(b, MT_REGION_HEAPS, zeros);
+	mtk_builder_thread(b, 4242, "main");
+	return b;
+}
+
+void mtk_builder_free(struct mtk_builder *b)
+{
+	if (!b)
+		return;
+	for (uint32_t kind = 0; kind < KINDS; kind++)
+		free(b->table[kind].data);
+	free(b);
+}
+
+/* The cell of a site in a thread, made when it is the first event. */
+static uint32_t find_cell(struct mtk_builder *b, uint32_t thread, uint32_t site)
+{
+	for (uint32_t i = 1; i < b->table[MT_REGION_CELLS].count; i++) {
+		struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, i);
+		if (c->site == site && c->thread == thread)
+			return i;
+	}
+	struct mt_state_cell c = {.site = site, .thread = (uint16_t)thread};
+	c.at_peak_epoch = b->header.peak_epoch;
+	struct mt_state_site *s = mtk_builder_at(b, MT_REGION_SITES, site);
+	s->shared = ++s->cell_count > 1;
+	return mtk_builder_add(b, MT_REGION_CELLS, &c);
+}
+
+static void count_size(struct mtk_builder *b, uint32_t cell, uint64_t size)
+{
+	struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, cell);
+	uint32_t bucket = mt_state_size_bucket(size);
+	if (!c->size_known) {
+		c->size_known = 1;
+		c->size_bucket = (uint8_t)bucket;
+	} else if (!c->hist && c->size_bucket != bucket) {
+		struct mt_state_hist h = {{0}};
+		h.count[c->size_bucket] = (uint32_t)c->allocs;
+		c->hist = mtk_builder_add(b, MT_REGION_HISTS, &h);
+	}
+	if (c->hist)
+		((struct mt_state_hist *)mtk_builder_at(b, MT_REGION_HISTS, c->hist))
+			->count[bucket]++;
+}
+
+/* Changes a cell's, its site's, a thread's and the process's live bytes; the heap is the site's. */
+static void change_live(struct mtk_builder *b, struct mt_state_cell *c, struct mt_state_thread *t,
+			int64_t bytes)
+{
+	struct mt_state_header *h = &b->header;
+	struct mt_state_site *s = mtk_builder_at(b, MT_REGION_SITES, c->site);
+	int64_t live = (int64_t)(c->bytes - c->freed_bytes);
+	if (live > c->peak_bytes)
+		c->peak_bytes = live;
+	s->live_published += bytes;
+	c->published += bytes;
+	if (s->live_published > s->peak_published)
+		s->peak_published = s->live_published;
+	if (s->heap)
+		return;
+	t->live_bytes += bytes;
+	t->published += bytes;
+	if (t->live_bytes > t->peak_bytes)
+		t->peak_bytes = t->live_bytes;
+	h->live_published += bytes;
+	if (h->live_published > h->peak_bytes) {
+		h->peak_bytes = h->live_published;
+		h->peak_unit = h->now_unit;
+		h->peak_epoch++;
+	}
+}
+
+/* Before a cell changes: what it was when the peak was. */
+static void save_at_peak(struct mtk_builder *b, struct mt_state_cell *c)
+{
+	if (c->at_peak_epoch == b->header.peak_epoch)
+		return;
+	c->at_peak_epoch = b->header.peak_epoch;
+	c->at_peak_bytes = (int64_t)(c->bytes - c->freed_bytes);
+	c->at_peak_count = (int64_t)(c->allocs - c->frees);
+}
+
+static enum mt_state_heap_class heap_class(uint32_t heap)
+{
+	return heap < MT_HEAP_FIRST_CUSTOM ? (enum mt_state_heap_class)heap : MT_CLASS_CUSTOM;
+}
+
+void mtk_builder_alloc(struct mtk_builder *b, uint32_t thread, uint32_t site, uint64_t address,
+		       uint64_t size)
+{
+	uint32_t cell = find_cell(b, thread, site);
+	struct mt_state_thread *t = mtk_builder_at(b, MT_REGION_THREADS, thread);
+	uint32_t heap = ((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, site))->heap;
+	count_size(b, cell, size);
+	struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, cell);
+	save_at_peak(b, c);
+	c->allocs++;
+	c->bytes += size;
+	t->totals[heap_class(heap)].allocs++;
+	t->totals[heap_class(heap)].bytes += size;
+	t->alloc_sequence++;
+	change_live(b, c, t, (int64_t)size);
+	if (size < MT_LARGE_BYTES && heap == MT_HEAP_MALLOC) {
+		struct mt_state_live e = {address, (uint32_t)size, cell,
+					  (uint32_t)b->header.now_unit,
+					  (uint32_t)t->alloc_sequence};
+		mtk_builder_add(b, MT_REGION_LIVE, &e);
+	} else {
+		struct mt_state_large e = {address,
+					   size,
+					   cell,
+					   (uint32_t)b->header.now_unit,
+					   (uint32_t)t->alloc_sequence,
+					   heap,
+					   0};
+		mtk_builder_add(b, MT_REGION_LARGE, &e);
+	}
+}
+
+static void count_free(struct mtk_builder *b, uint32_t thread, uint32_t cell_of_block,
+		       uint64_t size, uint32_t unit)
+{
+	struct mt_state_cell *from = mtk_builder_at(b, MT_REGION_CELLS, cell_of_block);
+	uint32_t site = from->site;
+	struct mt_state_thread *t = mtk_builder_at(b, MT_REGION_THREADS, thread);
+	struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, find_cell(b, thread, site));
+	uint32_t heap = ((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, site))->heap;
+	save_at_peak(b, c);
+	c->frees++;
+	c->freed_bytes += size;
+	c->lifetime[mt_state_life_bucket((uint32_t)b->header.now_unit - unit)]++;
+	t->totals[heap_class(heap)].frees++;
+	t->totals[heap_class(heap)].freed_bytes += size;
+	change_live(b, c, t, -(int64_t)size);
+}
+
+void mtk_builder_dealloc(struct mtk_builder *b, uint32_t thread, uint64_t address)
+{
+	for (uint32_t i = 1; i < b->table[MT_REGION_LIVE].count; i++) {
+		struct mt_state_live *e = mtk_builder_at(b, MT_REGION_LIVE, i);
+		if (e->place != address)
+			continue;
+		e->place = 0;
+		count_free(b, thread, e->cell, e->size, e->unit);
+		return;
+	}
+	for (uint32_t i = 1; i < b->table[MT_REGION_LARGE].count; i++) {
+		struct mt_state_large *e = mtk_builder_at(b, MT_REGION_LARGE, i);
+		if (e->place != address)
+			continue;
+		e->place = 0;
+		count_free(b, thread, e->cell, e->size, e->unit);
+		return;
+	}
+	((struct mt_state_thread *)mtk_builder_at(b, MT_REGION_THREADS, thread))->unknown_frees++;
+}
+
+uint8_t *mtk_builder_bytes(struct mtk_builder *b, size_t *ret_len)
+{
+	uint64_t end = MT_STATE_HEADER_BYTES;
+	uint32_t rows = 0;
+	for (uint32_t kind = 1; kind < KINDS; kind++) {
+		uint64_t bytes = (uint64_t)b->table[kind].count * elem_bytes[kind];
+		uint64_t count = b->table[kind].count, at = MT_ALIGN_UP(end, (uint64_t)64);
+		b->header.region[rows++] = (struct mt_state_region){
+			kind, elem_bytes[kind], at, count, count, bytes, 0,
+		};
+		end = at + bytes;
+	}
+	uint8_t *data = must(calloc(1, end));
+	memcpy(data, &b->header, sizeof(b->header));
+	for (uint32_t i = 0; i < rows; i++)
+		memcpy(data + b->header.region[i].offset, b->table[i + 1].data,
+		       b->header.region[i].committed_bytes);
+	*ret_len = end;
+	return data;
+}
+
+int mtk_builder_write_sparse(struct mtk_builder *b, const char *path, uint64_t capacity)
+{
+	uint64_t end = MT_STATE_HEADER_BYTES;
+	int failed = 0, fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	b->header.committed_bytes = 0;
+	for (uint32_t kind = 1; kind < KINDS; kind++) {
+		const struct table *t = &b->table[kind];
+		uint64_t bytes = (uint64_t)t->count * elem_bytes[kind];
+		uint64_t stored = MT_ALIGN_UP(bytes, (uint64_t)4096);
+		b->header.region[kind - 1] = (struct mt_state_region){
+			kind, elem_bytes[kind], end, capacity, t->count, stored, 0,
+		};
+		b->header.committed_bytes += stored;
+		failed |= pwrite(fd, t->data, bytes, (off_t)end) != (ssize_t)bytes;
+		end = MT_ALIGN_UP(end + capacity * elem_bytes[kind], (uint64_t)4096);
+	}
+	failed |= ftruncate(fd, (off_t)end) != 0;
+	failed |= pwrite(fd, &b->header, sizeof(b->header), 0) != sizeof(b->header);
+	failed |= close(fd) != 0;
+	return failed ? -1 : 0;
+}
+
+struct mtk_builder *mtk_builder_sample(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+	struct mt_state_header *h = mtk_builder_header(b);
+	h->exe_string = mtk_builder_string(b, "/usr/bin/server");
+	h->cmdline_string = mtk_builder_string(b, "server --port 80");
+	uint32_t exe = mtk_builder_module(b, 0x400000, 0x480000, "/usr/bin/server");
+	uint32_t lib = mtk_builder_module(b, 0x7f0000000000, 0x7f0000200000, "/usr/lib/libc.so.6");
+	uint32_t worker = mtk_builder_thread(b, 4243, "worker");
+	uint32_t start = mtk_builder_node(b, 0x7f0000001000, 1, lib);
+	uint32_t main_ = mtk_builder_node(b, 0x401000, start, exe);
+	uint32_t leak =
+		mtk_builder_site(b, mtk_builder_node(b, 0x402000, main_, exe), MT_CALL_MALLOC);
+	uint32_t busy = mtk_builder_site(b, mtk_builder_node(b, 0x403000, main_, exe), MT_CALL_NEW);
+	uint32_t big = mtk_builder_site(b, main_, MT_CALL_CALLOC);
+	uint32_t map = mtk_builder_site(b, start, MT_CALL_MMAP);
+	((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, map))->heap = MT_HEAP_MMAP;
+	for (uint32_t i = 0; i < 10; i++) {
+		h->now_unit = 100 * i;
+		mtk_builder_alloc(b, 1, leak, 0x10000 + 0x100 * i, 100);
+		mtk_builder_alloc(b, 1, busy, 0x20000 + 0x1000 * i, 40 + 400 * (i % 2));
+	}
+	mtk_builder_alloc(b, worker, big, 0x500000, 1 << 20);
+	mtk_builder_alloc(b, worker, map, 0x7f1000000000, 1 << 16);
+	h->now_unit = 2000;
+	for (uint32_t i = 0; i < 10; i++)
+		mtk_builder_dealloc(b, i % 2 ? worker : 1, 0x20000 + 0x1000 * i);
+	mtk_builder_dealloc(b, worker, 0x500000);
+	mtk_builder_alloc(b, worker, leak, 0x30000, 7);
+	return b;
+}

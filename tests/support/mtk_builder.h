@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_TESTS_MTK_BUILDER_H
+#define MT_TESTS_MTK_BUILDER_H
+
+/*
+ * Makes state files for tests: tables by hand, or events from which all counters follow as the
+ * tracker would write them. Aborts when memory runs out. The object is deterministic: no clock, no
+ * process.
+ */
+
+#include "base/cleanup.h"
+#include "core/cc.h"
+#include "wire/state.h"
+
+struct mtk_builder;
+
+/* An ended, calibrated x86-64 process (pid 4242, 1 unit = 1 ms) with one thread, number 1. */
+struct mtk_builder *mtk_builder_new(void);
+void mtk_builder_free(struct mtk_builder *b);
+MT_AUTO_DEFINE(mtk_builder, struct mtk_builder *, mtk_builder_free)
+
+/* The header; may be changed until the file is made. Its region table is filled in then. */
+struct mt_state_header *mtk_builder_header(struct mtk_builder *b);
+
+/* Appends an element (of the kind's size) and returns its number. */
+uint32_t mtk_builder_add(struct mtk_builder *b, uint32_t kind, const void *elem);
+/* An element made before; valid until the next one of its kind is added. */
+void *mtk_builder_at(struct mtk_builder *b, uint32_t kind, uint32_t number);
+uint32_t mtk_builder_count(struct mtk_builder *b, uint32_t kind);
+
+uint32_t mtk_builder_string(struct mtk_builder *b, const char *text);
+uint32_t mtk_builder_module(struct mtk_builder *b, uint64_t lo, uint64_t hi, const char *path);
+uint32_t mtk_builder_thread(struct mtk_builder *b, uint32_t tid, const char *name);
+/* A frame below `parent` (1: complete stack); kind 0, no flags. */
+uint32_t mtk_builder_node(struct mtk_builder *b, uint64_t pc, uint32_t parent, uint32_t module);
+uint32_t mtk_builder_site(struct mtk_builder *b, uint32_t node, uint8_t call);
+
+/* Events, with every counter kept. The time is header.now_unit. */
+void mtk_builder_alloc(struct mtk_builder *b, uint32_t thread, uint32_t site, uint64_t address,
+		       uint64_t size);
+void mtk_builder_dealloc(struct mtk_builder *b, uint32_t thread, uint64_t address);
+
+/* The file's bytes, packed; the caller frees them with free(). */
+uint8_t *mtk_builder_bytes(struct mtk_builder *b, size_t *ret_len);
+/* The file as it is while its process runs: regions of `capacity` elements, sparse. 0 or -1. */
+int mtk_builder_write_sparse(struct mtk_builder *b, const char *path, uint64_t capacity);
+
+/* The sample that several tests use: two threads, four sites, histograms, a large block, a leak. */
+struct mtk_builder *mtk_builder_sample(void);
+
+#endif
