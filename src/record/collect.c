@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files of one process have rising SEQ numbers: each but the last ended when the process became another
+ * program. How the last one ended is known for the launcher's own child only.
+ */
+
+#include "record/collect.h"
+
+#include "base/alloc.h"
+#include "base/path.h"
+#include "formats/mtk_read.h"
+#include "formats/mtk_write.h"
+#include "record/pattern.h"
+#include "record/statedir.h"
+#include "wire/state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { COLLISIONS_MAX = 10000, STRING_MAX = 4096 };
+
+void mt_collection_done(struct mt_collection *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->count; i++) {
+		free(c->item[i].path);
+		free(c->item[i].program);
+		free(c->item[i].why);
+	}
+	free(c->item);
+	*c = (struct mt_collection){0};
+}
+
+/* Takes ownership of path, also on failure. */
+static int add_item(struct mt_collection *c, enum mt_collect_kind kind, pid_t pid, char *path,
+		    const char *program, const char *why)
+{
+	struct mt_collect_item *item = mt_alloc_grow(c->item, &c->capacity, c->count + 1, sizeof(*item));
+
+	if (item)
+		c->item = item;
+	if (!item || !path) {
+		free(path);
+		return -ENOMEM;
+	}
+	item = &c->item[c->count];
+	*item = (struct mt_collect_item){.kind = kind, .pid = pid, .path = path};
+	item->program = strdup(program);
+	item->why = why ? strdup(why) : NULL;
+	c->count++;
+	return item->program && (!why || item->why) ? 0 : -ENOMEM;
+}
+
+static int is_state_file(const struct dirent *e)
+{
+	int pid, seq, used = 0;
+
+	return sscanf(e->d_name, "%d.%d.mtk%n", &pid, &seq, &used) == 2 && used &&
+	       !e->d_name[used];
+}
+
+/* The first free name of the pattern, reserved by an empty file. Heap; NULL with *err. */
+static char *reserve_output(const char *path, struct mt_err *err)
+{
+	for (unsigned attempt = 1; attempt <= COLLISIONS_MAX; attempt++) {
+		char *numbered = mt_pattern_numbered(path, attempt);
+		int fd = numbered ? open(numbered, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+
+		if (fd >= 0) {
+			close(fd);
+			return numbered;
+		}
+		if (!numbered || errno != EEXIST) {
+			mt_err_set_errno(err, numbered ? errno : ENOMEM, "cannot create '%s'",
+					 numbered ? numbered : path);
+			free(numbered);
+			return NULL;
+		}
+		free(numbered);
+	}
+	mt_err_set(err, -EEXIST, "cannot create '%s': too many files of that name", path);
+	return NULL;
+}
+
+/* How the process of this file ended. is_last: no later file of the same process. */
+static struct mt_mtk_finish find_end(const struct mt_state_header *h, bool is_last,
+				     const struct mt_collect_end *end)
+{
+	struct mt_mtk_finish f = {.end_kind = MT_END_UNKNOWN};
+
+	if (h->end_kind != MT_END_RUNNING)
+		return (struct mt_mtk_finish){.end_kind = MT_END_RUNNING};
+	if (!is_last || h->exec_pending) {
+		f.end_kind = MT_END_EXEC;
+	} else if (end && end->pid && h->pid == end->pid && WIFEXITED(end->status)) {
+		f.end_kind = MT_END_EXITED;
+		f.end_code = WEXITSTATUS(end->status);
+	} else if (end && end->pid && h->pid == end->pid && WIFSIGNALED(end->status)) {
+		f.end_kind = MT_END_SIGNALED;
+		f.end_code = WTERMSIG(end->status);
+	}
+	return f;
+}
+
+struct job {
+	const char *file, *pattern; /* pattern "": the file's own */
+	const struct mt_collect_end *end;
+	struct mt_state_header header;
+	bool is_last;
+	char program[STRING_MAX];
+};
+
+static char *choose_output(const struct job *job, struct mt_err *err)
+{
+	char own[STRING_MAX] = "";
+	mt_auto(free) char *path = NULL;
+
+	if (!*job->pattern)
+		mt_mtk_read_string(job->file, job->header.output_string, own, sizeof(own), NULL);
+	if (!*job->pattern && *own != '/') {
+		mt_err_set(err, -ENOENT, "it is not known where it should go");
+		return NULL;
+	}
+	path = mt_pattern_expand(*job->pattern ? job->pattern : own, job->program, job->header.pid,
+				 job->header.wall_start_ns);
+	if (!path) {
+		mt_err_no_memory(err);
+		return NULL;
+	}
+	return reserve_output(path, err);
+}
+
+/* 0: moved, *ret_path is the new place. */
+static int move_file(const struct job *job, char **ret_path, struct mt_err *err)
+{
+	struct mt_mtk_finish finish = find_end(&job->header, job->is_last, job->end);
+	char *path = choose_output(job, err);
+	int code;
+
+	if (!path)
+		return err->code ? err->code : -ENOMEM;
+	code = mt_mtk_compact(job->file, path, &finish, err);
+	if (code) {
+		unlink(path); /* our empty placeholder: compact leaves it alone when it fails */
+		free(path);
+		return code;
+	}
+	unlink(job->file);
+	*ret_path = path;
+	return 0;
+}
+
+static bool is_expired(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) &&
+	       time(NULL) - st.st_mtime > (time_t)MT_COLLECT_KEEP_DAYS * 24 * 3600;
+}
+
+static int collect_file(struct job *job, struct mt_collection *c)
+{
+	struct mt_err err = {0};
+	char exe[STRING_MAX] = "", *moved = NULL;
+	int code = mt_mtk_read_header(job->file, &job->header, &err);
+
+	if (code == -ENODATA) { /* the process ended before it wrote anything */
+		unlink(job->file);
+		return 0;
+	}
+	if (!code) {
+		mt_mtk_read_string(job->file, job->header.exe_string, exe, sizeof(exe), NULL);
+		snprintf(job->program, sizeof(job->program), "%s", mt_path_base(exe));
+	}
+	if (!code && job->is_last && mt_mtk_process_alive(&job->header))
+		return add_item(c, MT_RUNNING, job->header.pid, strdup(job->file), job->program, NULL);
+	if (!code)
+		code = move_file(job, &moved, &err);
+	if (!code)
+		return add_item(c, MT_COLLECTED, job->header.pid, moved, job->program, NULL);
+	if (is_expired(job->file)) {
+		unlink(job->file);
+		return 0;
+	}
+	return add_item(c, MT_KEPT, job->header.pid, strdup(job->file), job->program, err.text);
+}
+
+/* Same pid in front of the first dot. */
+static bool is_same_process(const char *a, const char *b)
+{
+	return atoi(a) == atoi(b);
+}
+
+int mt_collect_dir(const char *dir, const char *pattern, const struct mt_collect_end *end,
+		   struct mt_collection *collection, struct mt_err *err)
+{
+	struct dirent **names = NULL;
+	int count = scandir(dir, &names, is_state_file, versionsort);
+	int code = 0;
+
+	if (count < 0)
+		return mt_err_set_errno(err, errno, "cannot read directory '%s'", dir);
+	for (int i = 0; i < count; i++) {
+		mt_auto(free) char *file = mt_path_join(dir, names[i]->d_name);
+		struct job job = {.file = file, .pattern = pattern, .end = end};
+
+		job.is_last = i + 1 == count || !is_same_process(names[i]->d_name, names[i + 1]->d_name);
+		if (!code && file)
+			code = collect_file(&job, collection);
+	}
+	for (int i = 0; i < count; i++)
+		free(names[i]);
+	free(names);
+	return code ? mt_err_no_memory(err) : 0;
+}
+
+static int collect_abandoned(void *context, const char *path)
+{
+	mt_auto(mt_statedir) struct mt_statedir dir = {.lock_fd = -1};
+	mt_auto(free) char *pattern = NULL;
+
+	if (mt_statedir_adopt(path, &dir, &pattern))
+		return 0;
+	mt_collect_dir(path, pattern, NULL, context, NULL);
+	mt_statedir_remove(&dir);
+	return 0;
+}
+
+void mt_collect_abandoned(struct mt_collection *collection)
+{
+	mt_statedir_each(collect_abandoned, collection);
+}

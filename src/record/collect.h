@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RECORD_COLLECT_H
+#define MT_RECORD_COLLECT_H
+
+/*
+ * Takes finished state files out of a private directory: each is compacted to the path its pattern
+ * gives, then removed. A file is never removed before its compact form is complete; one that cannot be
+ * written stays where it is.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+enum mt_collect_kind {
+	MT_COLLECTED, /* finished; path is the compact file */
+	MT_RUNNING,   /* its process runs; path is the live file */
+	MT_KEPT,      /* finished but not moved: why says why; path is where it stays */
+};
+
+struct mt_collect_item {
+	enum mt_collect_kind kind;
+	pid_t pid;
+	char *path;    /* owned */
+	char *program; /* owned; last part of the executable's path */
+	char *why;     /* owned; NULL unless MT_KEPT */
+};
+
+struct mt_collection {
+	struct mt_collect_item *item; /* owned; in order of pid and start */
+	size_t count, capacity;
+};
+
+/* NULL is allowed. */
+void mt_collection_done(struct mt_collection *c);
+MT_AUTO_DEFINE_INPLACE(mt_collection, struct mt_collection, mt_collection_done)
+
+/* What is known of one process of the tree: `pid` ended as `status` (from waitpid). pid 0: nothing. */
+struct mt_collect_end {
+	pid_t pid;
+	int status;
+};
+
+/*
+ * Collects the directory's `PID.SEQ.mtk` files and appends what became of each to *collection. An
+ * empty pattern means the one that each file names itself. 0, or a negative errno value with *err
+ * when the directory cannot be read or there is no memory.
+ */
+int mt_collect_dir(const char *dir, const char *pattern, const struct mt_collect_end *end,
+		   struct mt_collection *collection, struct mt_err *err);
+
+/*
+ * Collects this user's private directories whose launcher is gone and removes those that became empty.
+ * Files that cannot be moved are removed MT_COLLECT_KEEP_DAYS after their last change. Directories
+ * with a living launcher are left alone. Never fails: what cannot be done now is left for the next time.
+ */
+void mt_collect_abandoned(struct mt_collection *collection);
+enum { MT_COLLECT_KEEP_DAYS = 7 };
+
+#endif
