@@ -4,5 +4,5 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 command -v shellcheck >/dev/null || { echo 'shellcheck is not installed: scripts not checked'; exit 77; }
-mapfile -t scripts < <(find x .ci tools tests bench examples -type f 2>/dev/null -exec grep -lE '^#!.*\b(ba)?sh$' {} + | sort)
+mapfile -t scripts < <(find x .ci tools tests bench examples -type f -exec grep -lE '^#!.*\b(ba)?sh$' {} + | sort)
 shellcheck -x "${scripts[@]}" && echo "${#scripts[@]} scripts are clean"
