@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_TESTS_FORMATS_FIXTURE_H
+#define MT_TESTS_FORMATS_FIXTURE_H
+
+/* What the tests of state files share. All of it fails the running test on error. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "formats/mtk_read.h"
+#include "support/mtk_builder.h"
+
+/* The profile of what the builder holds. */
+MT_UNUSED static struct mt_profile *read_builder(struct mtk_builder *b)
+{
+	struct mt_profile *p = NULL;
+	struct mt_err err;
+	size_t len;
+	mt_auto(free) uint8_t *data = mtk_builder_bytes(b, &len);
+	if (mt_mtk_read_memory(data, len, "test", &p, &err))
+		fail_msg("%s", err.text);
+	return p;
+}
+
+/* The error that reading these bytes gives. */
+MT_UNUSED static struct mt_err read_error(const void *data, size_t len)
+{
+	struct mt_profile *p = NULL;
+	struct mt_err err = {0};
+	int r = mt_mtk_read_memory(data, len, "x.mtk", &p, &err);
+	assert_int_not_equal(r, 0);
+	assert_int_equal(r, err.code);
+	assert_null(p);
+	return err;
+}
+
+/* A path for this test in the test's temporary folder; static storage. */
+MT_UNUSED static const char *temp_path(const char *name)
+{
+	static char path[512];
+	const char *dir = getenv("TMPDIR");
+	snprintf(path, sizeof(path), "%s/mt-test-%d-%s", dir ? dir : "/tmp", (int)getpid(), name);
+	return path;
+}
+
+MT_UNUSED static void assert_no_warnings(const struct mt_profile *p)
+{
+	if (p->warning_count)
+		fail_msg("warning: %s", p->warning[0]);
+}
+
+#endif
