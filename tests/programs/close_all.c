@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A daemon's start: every descriptor from 3 on is closed, cwd changes, a new session begins. */
+/* A daemon's start: every descriptor from 3 on is closed, the directory changes. */
 #include <sys/syscall.h>
 
 #include "program.h"
