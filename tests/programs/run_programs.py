@@ -658,6 +658,22 @@ def bad_mode(bench):
 
 
 @test
+def source_interface(bench):
+    include = "-I" + os.path.join(HERE, "..", "..", "include")
+    program = bench.build("interface.c", flags=[include])
+    path = os.path.join(bench.work, "snapshot.mtk")
+    bench.expect("bare output", bench.run([program, path], False).stdout, b"not tracked\n")
+    run = bench.run([program, path], True)
+    bench.expect("output", run.stdout.decode().splitlines()[:5], [
+        "allocs 11 frees 5 bytes 73547 freed 18885", "live 6, 54662 bytes; reallocs 1", "heap again same",
+        "snapshot 0, again refused", "process 4777x1 7777x1 8777x1 20777x1 31777x1"])
+    bench.compare_marks(run)
+    snapshot = mtk.State(path)
+    bench.expect("snapshot", marks_of(snapshot), "20777x1 4777x1 5777x1 6777x1 7777x1 8777x1")
+    bench.check_books(snapshot)
+
+
+@test
 def mode_off(bench):
     run = bench.run([bench.build("wrapped.c")], True, MEMTRACK_MODE="off")
     bench.expect("exit status, stderr", (run.status, run.stderr), (0, b""))

@@ -13,7 +13,8 @@
 
 static char *pool;
 static size_t used;
-static NOINLINE void *take(int heap)
+
+static NOINLINE void *take(uint32_t heap)
 {
 	void *p = pool + used;
 	used += 32;
@@ -24,7 +25,7 @@ static NOINLINE void *take(int heap)
 int main(void)
 {
 	pool = malloc(4096); /* LEAK:backing */
-	int heap = memtrack_heap_register("arena");
+	uint32_t heap = memtrack_heap_register("arena");
 	void *taken[8];
 	for (int i = 0; i < 8; i++)
 		taken[i] = take(heap); /* AT:call */
