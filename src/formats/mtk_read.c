@@ -388,8 +388,9 @@ static void place_node(struct reader *rd, const struct mt_state_node *raw, uint3
 	bool bad = at >= p->node_count || (at >= MT_NODE_ROOTS && !p->node[at].depth) ||
 		   p->node[at].depth > UINT16_MAX - STEPS_MAX;
 	if (bad) {
-		rd->damage[BAD_PARENT] += steps;
 		for (uint32_t k = 0; k < steps; k++) {
+			rd->damage[BAD_PARENT] +=
+				!p->node[way[k]].depth; /* a circle repeats them */
 			p->node[way[k]].parent = 0;
 			p->node[way[k]].depth = 1;
 			p->node[way[k]].end = MT_PROFILE_END_UNKNOWN;

@@ -163,7 +163,7 @@ static void cut_body_gives_what_is_there(void **state)
 	s->len = s->h->region[MT_REGION_LIVE - 1].offset + 24 * 2;
 	mt_auto(mt_profile) struct mt_profile *p = read_sample(s);
 	assert_warning(p,
-		       "the file is cut: of 23 elements of the table of live blocks 2 are there");
+		       "the file is cut: of 22 elements of the table of live blocks 2 are there");
 	assert_int_equal(p->blocks, 1);
 	assert_int_equal(p->totals.allocs, 22);
 }
@@ -197,7 +197,7 @@ static void huge_counts_in_a_sparse_file_cost_nothing(void **state)
 	assert_int_equal(mt_mtk_read_fd(fd, "claims", &p, NULL), 0);
 	close(fd);
 	unlink(path);
-	assert_warning(p, "claims 1099");
+	assert_warning(p, "elements in a file that stores far fewer");
 	assert_true(mt_arena_bytes(p->arena) < 512 << 20);
 	mt_profile_free(p);
 }

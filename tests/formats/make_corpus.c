@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes the seeds of the fuzz corpus of state files into a folder: `make_corpus FOLDER`. The
+ * committed ones in tests/fuzz/corpus/mtk_read come from here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "support/mtk_builder.h"
+
+static int write_seed(const char *dir, const char *name, const void *data, size_t len)
+{
+	char path[512];
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return mt_file_write_atomic(path, data, len, 0644, NULL);
+}
+
+static int write_builder(const char *dir, const char *name, struct mtk_builder *b)
+{
+	size_t len;
+	mt_auto(free) uint8_t *data = mtk_builder_bytes(b, &len);
+	return write_seed(dir, name, data, len);
+}
+
+static int write_damaged(const char *dir)
+{
+	size_t len;
+	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_sample();
+	mt_auto(free) uint8_t *data = mtk_builder_bytes(b, &len);
+	struct mt_state_header *h = (struct mt_state_header *)data;
+	int failed = write_seed(dir, "cut", data, len - 700);
+	h->region[MT_REGION_NODES - 1].used = UINT64_MAX;
+	h->region[MT_REGION_NODES - 1].capacity = UINT64_MAX;
+	h->region[MT_REGION_NODES - 1].committed_bytes = UINT64_MAX;
+	h->region[MT_REGION_HISTS - 1].offset = 1;
+	struct mt_state_node *n = (struct mt_state_node *)(data + h->region[3].offset);
+	n[16].parent = 18; /* a circle */
+	return failed | write_seed(dir, "claims", data, len);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	mt_auto(mtk_builder) struct mtk_builder *sample = mtk_builder_sample();
+	mt_auto(mtk_builder) struct mtk_builder *bare = mtk_builder_new();
+	int failed = write_builder(argv[1], "sample", sample);
+	failed |= write_builder(argv[1], "bare", bare);
+	failed |= write_damaged(argv[1]);
+	return failed ? 1 : 0;
+}

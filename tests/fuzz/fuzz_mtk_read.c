@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* Any bytes as a state file: read, and everything that the profile names is looked at. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/mtk_read.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+static void look_at_sites(const struct mt_profile *p)
+{
+	uint32_t nodes[300];
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		const struct mt_profile_site *s = &p->site[i];
+		uint32_t count = mt_profile_stack(p, s->node, nodes, 300);
+		for (uint32_t k = 0; k < count; k++)
+			if (p->node[nodes[k]].module >= p->module_count)
+				abort();
+		if (s->heap >= p->heap_count || s->label >= p->label_count ||
+		    strlen(p->label[s->label]) > 1 << 24)
+			abort();
+		if ((uint64_t)s->first_cell + s->cell_count > p->cell_count)
+			abort();
+		for (uint32_t k = 0; k < s->cell_count; k++)
+			if (p->cell[p->cell_by_site[s->first_cell + k]].site != i)
+				abort();
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+	struct mt_profile *p = NULL;
+	struct mt_err err;
+	if (mt_mtk_read_memory(data, size_bytes, "fuzz", &p, &err)) {
+		if (!err.code || !err.text[0])
+			abort();
+		return 0;
+	}
+	look_at_sites(p);
+	for (uint64_t i = 0; i < p->blocks; i++)
+		if (p->block[i].site >= p->site_count || p->block[i].thread >= p->thread_count ||
+		    p->block[i].heap >= p->heap_count ||
+		    (i && p->block[i - 1].site > p->block[i].site))
+			abort();
+	for (uint32_t i = 0; i < p->module_count; i++)
+		if (strlen(p->module[i].path) > 1 << 24 || p->module[i].build_id_bytes > 32)
+			abort();
+	mt_profile_free(p);
+	return 0;
+}
