@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/* The source door: include/memtrack.h. Same tables, same rules as the hooks. */
+#include "core/mem.h"
+#include "core/sys.h"
+#include "runtime/lock.h"
+#include "runtime/provider.h"
+#include "runtime/record.h"
+#include "runtime/sites.h"
+#include "runtime/storage.h"
+
+#define MEMTRACK_IMPLEMENTATION
+#include <memtrack.h>
+
+static uint64_t source_of(const char *file, int line)
+{
+	uint32_t at = file ? mt_site_source_file(file) : 0;
+	return at ? (uint64_t)at << 32 | (uint32_t)line : 0;
+}
+
+static struct mt_originals *originals(void)
+{
+	struct mt_originals *o = &mt_original[MT_FAMILY_PLAIN];
+	if (!o->malloc)
+		mt_provider_resolve();
+	return o;
+}
+
+/* Ends a call that may have got a block. */
+static void *finish(struct mt_thread *t, void *p, size_t size, enum mt_state_call call, const char *file,
+		    int line, const struct mt_caller *caller)
+{
+	if (!p)
+		t->row->failed_allocs++;
+	else if (mt_recording())
+		mt_record_alloc(t, p, size, call, caller, source_of(file, line));
+	mt_leave(t);
+	return p;
+}
+
+void *memtrack_malloc(size_t size, const char *file, int line)
+{
+	struct mt_caller caller = MT_CALLER();
+	struct mt_thread *t;
+	enum mt_enter how = mt_enter(&t);
+	void *p = originals()->malloc(size);
+	return how == MT_ENTER_TRACK ? finish(t, p, size, MT_CALL_MALLOC, file, line, &caller) : p;
+}
+
+void *memtrack_calloc(size_t n, size_t size, const char *file, int line)
+{
+	struct mt_caller caller = MT_CALLER();
+	struct mt_thread *t;
+	enum mt_enter how = mt_enter(&t);
+	void *p = originals()->calloc(n, size);
+	return how == MT_ENTER_TRACK ? finish(t, p, n * size, MT_CALL_CALLOC, file, line, &caller) : p;
+}
+
+void *memtrack_realloc(void *old, size_t size, const char *file, int line)
+{
+	struct mt_caller caller = MT_CALLER();
+	struct mt_thread *t;
+	struct mt_gone gone = {0};
+	enum mt_enter how = mt_enter(&t);
+	if (how != MT_ENTER_TRACK) {
+		if (how == MT_ENTER_NESTED && old)
+			mt_record_free_nested(t, old);
+		return originals()->realloc(old, size);
+	}
+	int known = old && mt_record_take(t, old, &gone);
+	void *p = originals()->realloc(old, size);
+	if (!p && size && old) {
+		if (known)
+			mt_record_restore(t, old, &gone);
+		return finish(t, NULL, 0, MT_CALL_REALLOC, file, line, &caller);
+	}
+	if (known)
+		mt_record_gone(t, &gone, 1);
+	else if (old)
+		t->row->unknown_frees++;
+	if (!p) {
+		mt_leave(t);
+		return p;
+	}
+	t->row->reallocs += old != NULL;
+	t->row->realloc_grown += known && size > gone.size;
+	return finish(t, p, size, MT_CALL_REALLOC, file, line, &caller);
+}
+
+void memtrack_free(void *p)
+{
+	struct mt_thread *t;
+	if (!p)
+		return;
+	enum mt_enter how = mt_enter(&t);
+	if (how == MT_ENTER_TRACK) {
+		mt_record_free(t, p);
+		mt_leave(t);
+	} else if (how == MT_ENTER_NESTED) {
+		mt_record_free_nested(t, p);
+	}
+	originals()->free(p);
+}
+
+static char *copy_text(const char *s, size_t len, const char *file, int line, const struct mt_caller *caller)
+{
+	struct mt_thread *t;
+	enum mt_enter how = mt_enter(&t);
+	char *p = originals()->malloc(len + 1);
+	if (p) {
+		mt_mem_copy(p, s, len);
+		p[len] = 0;
+	}
+	return how == MT_ENTER_TRACK ? finish(t, p, len + 1, MT_CALL_STRDUP, file, line, caller) : p;
+}
+
+char *memtrack_strdup(const char *s, const char *file, int line)
+{
+	struct mt_caller caller = MT_CALLER();
+	return copy_text(s, mt_str_len(s), file, line, &caller);
+}
+
+char *memtrack_strndup(const char *s, size_t n, const char *file, int line)
+{
+	struct mt_caller caller = MT_CALLER();
+	size_t len = 0;
+	while (len < n && s[len])
+		len++;
+	return copy_text(s, len, file, line, &caller);
+}
+
+/* Guard for a call that makes no sense when tracking is off. */
+static struct mt_thread *begin(void)
+{
+	struct mt_thread *t;
+	return mt_enter(&t) == MT_ENTER_TRACK ? t : NULL;
+}
+
+static uint32_t names_lock;
+
+static const char *string_at(uint32_t offset)
+{
+	return (const char *)mt_storage_base(MT_REGION_STRINGS) + offset;
+}
+
+static uint64_t in_use(enum mt_state_region_kind kind)
+{
+	return MT_MIN(mt_rt.region[kind]->used, mt_rt.region[kind]->capacity);
+}
+
+static uint32_t find_heap_locked(const char *name)
+{
+	struct mt_state_heap *heap = mt_storage_base(MT_REGION_HEAPS);
+	uint64_t n = in_use(MT_REGION_HEAPS);
+	for (uint32_t i = MT_HEAP_FIRST_CUSTOM; i < n; i++)
+		if (mt_str_equal(string_at(heap[i].name_string), name))
+			return i;
+	uint32_t number = n < MT_HEAPS_MAX - 1 ? mt_storage_take(MT_REGION_HEAPS, 1) : 0;
+	if (number)
+		heap[number].name_string = mt_storage_string(name);
+	return number;
+}
+
+uint32_t memtrack_heap_register(const char *name)
+{
+	struct mt_thread *t = name && *name ? begin() : NULL;
+	uint32_t heap = 0;
+	if (!t)
+		return 0;
+	if (mt_lock(&names_lock)) {
+		heap = find_heap_locked(name);
+		mt_unlock(&names_lock);
+	}
+	mt_leave(t);
+	return heap;
+}
+
+static int is_custom_heap(uint32_t heap)
+{
+	return heap >= MT_HEAP_FIRST_CUSTOM && heap < in_use(MT_REGION_HEAPS);
+}
+
+void memtrack_heap_alloc(uint32_t heap, const void *p, size_t size)
+{
+	struct mt_caller caller = MT_CALLER();
+	struct mt_thread *t = begin();
+	if (!t)
+		return;
+	if (is_custom_heap(heap) && mt_recording() && mt_rt.options.heaps >> MT_CLASS_CUSTOM & 1)
+		mt_record_custom_alloc(t, heap, p, size, &caller);
+	mt_leave(t);
+}
+
+void memtrack_heap_free(uint32_t heap, const void *p)
+{
+	struct mt_thread *t = begin();
+	if (!t)
+		return;
+	if (is_custom_heap(heap) && mt_rt.options.heaps >> MT_CLASS_CUSTOM & 1)
+		mt_record_custom_free(t, heap, p);
+	mt_leave(t);
+}
+
+const char *memtrack_label_set(const char *text)
+{
+	struct mt_thread *t = begin();
+	if (!t)
+		return NULL;
+	const struct mt_state_label *label = mt_storage_base(MT_REGION_LABELS);
+	const char *before = t->label ? string_at(label[t->label].name_string) : NULL;
+	t->label = text && *text ? mt_site_label(text) : 0;
+	mt_leave(t);
+	return before;
+}
+
+void memtrack_disable(void)
+{
+	struct mt_thread *t = begin();
+	if (!t)
+		return;
+	__atomic_fetch_and(&mt_rt.hdr->control, ~1u, __ATOMIC_RELAXED);
+	mt_leave(t);
+}
+
+void memtrack_enable(void)
+{
+	struct mt_thread *t = begin();
+	if (!t)
+		return;
+	__atomic_fetch_or(&mt_rt.hdr->control, 1u, __ATOMIC_RELAXED);
+	mt_leave(t);
+}
+
+static int write_all(int fd, const void *data, uint64_t bytes, uint64_t at)
+{
+	while (bytes) {
+		long n = mt_sys_pwrite(fd, data, bytes, (int64_t)at);
+		if (n == -MT_EINTR)
+			continue;
+		if (n <= 0)
+			return n ? (int)n : -MT_ENOSPC;
+		data = (const char *)data + n;
+		bytes -= (uint64_t)n;
+		at += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* Same offsets as in the live file: the copy is sparse, the reader skips what is not used. */
+static int copy_state(int fd)
+{
+	int err = (int)mt_sys_ftruncate(fd, (int64_t)mt_rt.file_bytes);
+	for (int kind = 1; !err && kind < MT_REGIONS; kind++) {
+		const struct mt_state_region *r = mt_rt.region[kind];
+		uint64_t bytes = MT_MIN(in_use(kind) * r->elem_bytes, r->committed_bytes);
+		err = write_all(fd, mt_storage_base(kind), bytes, r->offset);
+	}
+	if (!err)
+		err = write_all(fd, mt_rt.hdr, MT_STATE_HEADER_BYTES, 0);
+	return err;
+}
+
+int memtrack_snapshot(const char *path)
+{
+	struct mt_thread *t = begin();
+	if (!t)
+		return -MT_ENOSYS;
+	mt_thread_tick(t);
+	long fd = mt_sys_open(path, MT_O_WRONLY | MT_O_CREAT | MT_O_EXCL | MT_O_CLOEXEC, 0600);
+	int err = (int)fd;
+	if (fd >= 0) {
+		err = copy_state((int)fd);
+		mt_sys_close((int)fd);
+		if (err)
+			mt_sys_unlink(path);
+	}
+	mt_leave(t);
+	return err;
+}
+
+static void sum_threads(struct memtrack_stats *s)
+{
+	uint64_t n = in_use(MT_REGION_THREADS);
+	for (uint64_t i = 1; i < n; i++) {
+		const struct mt_state_thread *row = &mt_rt.threads[i];
+		const struct mt_state_totals *m = &row->totals[MT_CLASS_MALLOC];
+		s->allocs += m->allocs;
+		s->frees += m->frees;
+		s->bytes += m->bytes;
+		s->freed_bytes += m->freed_bytes;
+		s->reallocs += row->reallocs;
+		s->temporaries += row->temporaries;
+		s->lost_events += row->nested_allocs + row->nested_frees + row->unplaced_allocs;
+	}
+}
+
+int memtrack_stats_get(struct memtrack_stats *stats)
+{
+	struct memtrack_stats s = {.struct_bytes = MT_MIN(stats->struct_bytes, sizeof(s))};
+	struct mt_thread *t = begin();
+	if (t) {
+		sum_threads(&s);
+		s.live_count = s.allocs - s.frees;
+		s.live_bytes = s.bytes - s.freed_bytes;
+		s.peak_bytes = (uint64_t)mt_rt.hdr->peak_bytes;
+		for (size_t i = 0; i < MT_ARRAY_LEN(mt_rt.hdr->lost); i++)
+			s.lost_events += mt_rt.hdr->lost[i];
+		mt_leave(t);
+	}
+	mt_mem_copy(stats, &s, s.struct_bytes);
+	return t ? 0 : -MT_ENOSYS;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* The report that a program prints about itself. Lines are key=value so that scripts can read them. */
+#include "runtime/exit_report.h"
+
+#include "core/fmt.h"
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/sys.h"
+#include "elf/modules.h"
+#include "runtime/arena.h"
+#include "runtime/record.h"
+#include "runtime/storage.h"
+
+struct suspect {
+	uint64_t bytes, count;
+};
+
+enum { SITES_SHOWN = 50, FRAMES_SHOWN = 24 };
+
+static void print(const struct mt_fmt *f, const char *buf)
+{
+	const char *at = buf;
+	while (at < f->at) {
+		long n = mt_sys_write(2, at, (size_t)(f->at - at));
+		if (n == -MT_EINTR)
+			continue;
+		if (n <= 0)
+			return;
+		at += n;
+	}
+}
+
+static const char *string_at(uint32_t offset)
+{
+	return (const char *)mt_storage_base(MT_REGION_STRINGS) + offset;
+}
+
+static uint64_t module_hash(const struct mt_state_module *m)
+{
+	if (m->build_id_bytes)
+		return mt_hash_bytes(m->build_id, m->build_id_bytes, MT_CALLSTACK_SEED);
+	const char *path = string_at(m->path_string);
+	return mt_hash_bytes(path, mt_str_len(path), MT_CALLSTACK_SEED);
+}
+
+static uint64_t stack_hash(uint32_t node)
+{
+	uint32_t chain[MT_DEPTH_MAX + 1], n = 0;
+	const struct mt_state_module *modules = mt_storage_base(MT_REGION_MODULES);
+	uint64_t h = MT_CALLSTACK_SEED;
+	for (; node >= MT_NODE_ROOTS && n < MT_ARRAY_LEN(chain); node = mt_rt.nodes[node].parent)
+		chain[n++] = node;
+	while (n) {
+		const struct mt_state_node *f = &mt_rt.nodes[chain[--n]];
+		uint32_t number = f->meta & 0xfffff;
+		uint64_t module = 0, offset = f->pc;
+		if ((f->meta >> 20 & 15) == MT_NODE_SOURCE) {
+			const char *file = string_at((uint32_t)(f->pc >> 32));
+			module = mt_hash_bytes(file, mt_str_len(file), MT_CALLSTACK_SEED);
+			offset = (uint32_t)f->pc;
+		} else if (number) {
+			module = module_hash(&modules[number]);
+			offset = f->pc - modules[number].bias;
+		}
+		h = mt_callstack_step(h, module, offset);
+	}
+	return h;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *base = path;
+	for (; *path; path++)
+		if (*path == '/')
+			base = path + 1;
+	return base;
+}
+
+/* libfoo.so+0x1234(function+0x12), or file.c:12 where the source gave it */
+static void print_frame(struct mt_fmt *f, const struct mt_state_node *node)
+{
+	const struct mt_state_module *modules = mt_storage_base(MT_REGION_MODULES);
+	uint32_t number = node->meta & 0xfffff;
+	mt_fmt_str(f, " ");
+	if ((node->meta >> 20 & 15) == MT_NODE_SOURCE) {
+		mt_fmt_str(f, string_at((uint32_t)(node->pc >> 32)));
+		mt_fmt_str(f, ":");
+		mt_fmt_u64(f, (uint32_t)node->pc);
+		return;
+	}
+	if (!number) {
+		mt_fmt_str(f, "0x");
+		mt_fmt_hex(f, node->pc, 1);
+		return;
+	}
+	mt_fmt_str(f, base_name(string_at(modules[number].path_string)));
+	mt_fmt_str(f, "+0x");
+	mt_fmt_hex(f, node->pc - modules[number].bias, 1);
+	const struct mt_module *m = mt_module_list_find(mt_unwind.modules, node->pc - 1);
+	uintptr_t offset = 0;
+	const char *name = m && m->number == number ? mt_module_nearest_symbol(m, node->pc - 1, &offset) : NULL;
+	if (!name)
+		return;
+	mt_fmt_str(f, "(");
+	mt_fmt_str(f, name);
+	mt_fmt_str(f, "+0x");
+	mt_fmt_hex(f, offset + 1, 1);
+	mt_fmt_str(f, ")");
+}
+
+static void print_suspect(uint32_t site, const struct suspect *s)
+{
+	char buf[4096];
+	struct mt_fmt f;
+	uint32_t node = mt_rt.sites[site].node;
+	mt_fmt_init(&f, buf, sizeof(buf));
+	mt_fmt_str(&f, "[LEAK] leak_suspects_summary:\n  count=");
+	mt_fmt_u64(&f, s->count);
+	mt_fmt_str(&f, "   total_bytes=");
+	mt_fmt_u64(&f, s->bytes);
+	mt_fmt_str(&f, "   avg_size=");
+	mt_fmt_u64(&f, s->bytes / s->count);
+	mt_fmt_str(&f, "\n  callstack_hash=0x");
+	mt_fmt_hex(&f, stack_hash(node), 16);
+	mt_fmt_str(&f, "\n  allocation_site:");
+	for (int n = 0; node >= MT_NODE_ROOTS && n < FRAMES_SHOWN; n++, node = mt_rt.nodes[node].parent)
+		print_frame(&f, &mt_rt.nodes[node]);
+	mt_fmt_str(&f, "\n");
+	print(&f, buf);
+}
+
+static void print_number(struct mt_fmt *f, const char *key, uint64_t value)
+{
+	mt_fmt_str(f, "[STATS] ");
+	mt_fmt_str(f, key);
+	mt_fmt_str(f, "=");
+	mt_fmt_u64(f, value);
+	mt_fmt_str(f, "\n");
+}
+
+static void print_totals(void)
+{
+	char buf[2048];
+	struct mt_fmt f;
+	struct mt_state_totals sum = {0};
+	uint64_t threads = MT_MIN(mt_rt.region[MT_REGION_THREADS]->used, mt_rt.region[MT_REGION_THREADS]->capacity);
+	uint64_t missed = 0;
+	for (uint64_t i = 1; i < threads; i++) {
+		const struct mt_state_totals *t = &mt_rt.threads[i].totals[MT_CLASS_MALLOC];
+		sum.allocs += t->allocs;
+		sum.frees += t->frees;
+		sum.bytes += t->bytes;
+		sum.freed_bytes += t->freed_bytes;
+		missed += mt_rt.threads[i].nested_allocs;
+	}
+	mt_fmt_init(&f, buf, sizeof(buf));
+	print_number(&f, "total_alloc_count", sum.allocs);
+	print_number(&f, "total_alloc_bytes", sum.bytes);
+	print_number(&f, "total_free_count", sum.frees);
+	print_number(&f, "total_free_bytes", sum.freed_bytes);
+	print_number(&f, "peak_alloc_bytes", (uint64_t)mt_rt.hdr->peak_bytes);
+	print_number(&f, "current_alloc_bytes", sum.bytes - sum.freed_bytes);
+	for (size_t i = 0; i < MT_ARRAY_LEN(mt_rt.hdr->lost); i++)
+		missed += mt_rt.hdr->lost[i];
+	if (missed)
+		print_number(&f, "events_not_recorded", missed);
+	print(&f, buf);
+}
+
+static void add_block(struct suspect *by_site, uint32_t cell, uint64_t size)
+{
+	struct suspect *s = &by_site[cell ? mt_rt.cells[cell].site : 0];
+	s->count++;
+	s->bytes += size;
+}
+
+static uint64_t used(enum mt_state_region_kind kind)
+{
+	const struct mt_state_region *r = mt_rt.region[kind];
+	return MT_MIN(r->used, r->committed_bytes / r->elem_bytes);
+}
+
+static void sum_blocks(struct suspect *by_site)
+{
+	uint64_t n = used(MT_REGION_LIVE);
+	for (uint64_t i = 1; i < n; i++)
+		if (mt_rt.live[i].place)
+			add_block(by_site, mt_rt.live[i].cell, mt_rt.live[i].size);
+	n = used(MT_REGION_LARGE);
+	for (uint64_t i = 1; i < n; i++)
+		if (mt_rt.large[i].place && mt_rt.large[i].heap == MT_HEAP_MALLOC)
+			add_block(by_site, mt_rt.large[i].cell, mt_rt.large[i].size);
+}
+
+static void print_summary(uint64_t suspects, const struct suspect *all, const struct suspect *small,
+			  uint64_t shown)
+{
+	char buf[1024];
+	struct mt_fmt f;
+	mt_fmt_init(&f, buf, sizeof(buf));
+	if (suspects > shown) {
+		mt_fmt_str(&f, "[LEAK] ");
+		mt_fmt_u64(&f, suspects - shown);
+		mt_fmt_str(&f, " more suspects are not shown\n");
+	}
+	if (small->count) {
+		mt_fmt_str(&f, "[LEAK] below_threshold: count=");
+		mt_fmt_u64(&f, small->count);
+		mt_fmt_str(&f, "   total_bytes=");
+		mt_fmt_u64(&f, small->bytes);
+		mt_fmt_str(&f, "   threshold=");
+		mt_fmt_u64(&f, mt_rt.options.leak_threshold);
+		mt_fmt_str(&f, "\n");
+	}
+	mt_fmt_str(&f, "[LEAK-SUMMARY] ");
+	mt_fmt_u64(&f, suspects);
+	mt_fmt_str(&f, " leak suspects, ");
+	mt_fmt_u64(&f, all->bytes);
+	mt_fmt_str(&f, " bytes total\n");
+	print(&f, buf);
+}
+
+static void print_leaks(void)
+{
+	uint64_t sites = used(MT_REGION_SITES), suspects = 0, shown = 0;
+	struct suspect *by_site = mt_arena_take((sites + 1) * sizeof(*by_site));
+	struct suspect all = {0}, small = {0};
+	if (!by_site)
+		return;
+	sum_blocks(by_site);
+	for (uint64_t i = 0; i < sites; i++) {
+		struct suspect *s = &by_site[i];
+		int is_small = s->bytes < mt_rt.options.leak_threshold || !i;
+		all.bytes += s->bytes;
+		suspects += !is_small && s->count;
+		if (is_small) {
+			small.bytes += s->bytes;
+			small.count += s->count;
+			s->count = 0;
+		}
+	}
+	for (; shown < SITES_SHOWN; shown++) { /* largest first */
+		uint64_t best = 0;
+		for (uint64_t i = 1; i < sites; i++)
+			if (by_site[i].count && (!best || by_site[i].bytes > by_site[best].bytes))
+				best = i;
+		if (!best)
+			break;
+		print_suspect((uint32_t)best, &by_site[best]);
+		by_site[best].count = 0;
+	}
+	print_summary(suspects, &all, &small, shown);
+}
+
+void mt_exit_report(void)
+{
+	struct mt_thread *t;
+	if (!mt_rt.options.exit_report || mt_enter(&t) != MT_ENTER_TRACK)
+		return;
+	print_leaks();
+	print_totals();
+	mt_storage_unlink();
+	mt_leave(t);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* Slow halves of the page map, and the hash of large blocks (16 shards, each behind a bounded lock). */
+#include "runtime/index.h"
+
+#include "core/sys.h"
+#include "runtime/arena.h"
+#include "runtime/lock.h"
+#include "runtime/storage.h"
+
+int mt_index_init(uint32_t granule_shift)
+{
+	mt_rt.index_top = mt_arena_take(sizeof(void *) << MT_INDEX_TOP_BITS);
+	mt_rt.index_shift = granule_shift;
+	return mt_rt.index_top ? 0 : -MT_ENOMEM;
+}
+
+/* The object that *place points to, made when it is not there; a lost race wastes address space only. */
+static void *get_or_make(void **place, size_t bytes)
+{
+	void *have = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+	if (have)
+		return have;
+	void *made = mt_arena_take(bytes);
+	if (!made)
+		return NULL;
+	if (__atomic_compare_exchange_n(place, &have, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made;
+	return have;
+}
+
+MT_COLD uint32_t *mt_index_slot_slow(uint64_t address)
+{
+	if (address >> MT_INDEX_ADDRESS_BITS)
+		return NULL;
+	void **middle = get_or_make(
+		&mt_rt.index_top[address >> (MT_INDEX_LEAF_BITS + MT_INDEX_MIDDLE_BITS)],
+		sizeof(void *) << MT_INDEX_MIDDLE_BITS);
+	if (!middle)
+		return NULL;
+	size_t leaf_bytes = sizeof(uint32_t) << (MT_INDEX_LEAF_BITS - mt_rt.index_shift);
+	uint32_t *leaf = get_or_make(
+		&middle[address >> MT_INDEX_LEAF_BITS & ((1 << MT_INDEX_MIDDLE_BITS) - 1)], leaf_bytes);
+	return leaf ? &leaf[(address & ((1u << MT_INDEX_LEAF_BITS) - 1)) >> mt_rt.index_shift] : NULL;
+}
+
+enum { SHARDS = 16, FIRST_SLOTS = 256 };
+
+/* Open addressing with linear probing and backward-shift deletion; at most 3/4 full. */
+struct shard {
+	uint32_t lock;
+	uint32_t free_head; /* records given back, linked through their sequence word */
+	uint32_t mask, used; /* guarded by lock */
+	struct entry {
+		uint64_t key;
+		uint32_t record;
+		uint32_t reserved;
+	} *entry;
+} __attribute__((aligned(64)));
+
+static struct shard shards[SHARDS];
+
+/* All shards as they were at start: in a forked child, whose arena is gone. */
+void mt_large_forget(void)
+{
+	for (int i = 0; i < SHARDS; i++)
+		shards[i] = (struct shard){0};
+}
+
+static uint64_t mix(uint64_t key)
+{
+	key *= 0x9e3779b97f4a7c15u;
+	return key ^ key >> 32;
+}
+
+static struct shard *shard_of(uint64_t hash)
+{
+	return &shards[hash >> 20 & (SHARDS - 1)];
+}
+
+static void place_entry(struct shard *s, uint64_t key, uint32_t record)
+{
+	uint32_t i = (uint32_t)mix(key) & s->mask;
+	while (s->entry[i].record)
+		i = (i + 1) & s->mask;
+	s->entry[i].key = key;
+	s->entry[i].record = record;
+}
+
+static int make_room(struct shard *s)
+{
+	if (s->entry && s->used * 4 < (s->mask + 1) * 3)
+		return 0;
+	uint32_t slots = s->entry ? (s->mask + 1) * 2 : FIRST_SLOTS, old_mask = s->mask;
+	struct entry *old = s->entry, *made = mt_arena_take(slots * sizeof(*made));
+	if (!made)
+		return -MT_ENOMEM;
+	s->entry = made;
+	s->mask = slots - 1;
+	for (uint32_t i = 0; old && i <= old_mask; i++)
+		if (old[i].record)
+			place_entry(s, old[i].key, old[i].record);
+	return 0;
+}
+
+static uint32_t take_record(struct shard *s)
+{
+	uint32_t r = s->free_head;
+	if (!r)
+		return mt_storage_take(MT_REGION_LARGE, 1);
+	s->free_head = mt_rt.large[r].sequence;
+	return r;
+}
+
+uint32_t mt_large_insert(uint64_t address, uint32_t heap, uint64_t size, uint32_t cell, uint32_t unit,
+			 uint32_t sequence)
+{
+	uint64_t key = mt_index_key(address, heap);
+	struct shard *s = shard_of(mix(key));
+	if (!mt_lock(&s->lock))
+		return 0;
+	uint32_t r = make_room(s) ? 0 : take_record(s);
+	if (r) {
+		struct mt_state_large *l = &mt_rt.large[r];
+		l->size = size;
+		l->cell = cell;
+		l->unit = unit;
+		l->sequence = sequence;
+		l->heap = heap;
+		place_entry(s, key, r);
+		s->used++;
+		__atomic_store_n(&l->place, address, __ATOMIC_RELEASE);
+	}
+	mt_unlock(&s->lock);
+	return r;
+}
+
+static void erase(struct shard *s, uint32_t hole)
+{
+	for (uint32_t i = hole;;) {
+		i = (i + 1) & s->mask;
+		if (!s->entry[i].record)
+			break;
+		uint32_t home = (uint32_t)mix(s->entry[i].key) & s->mask;
+		if (((i - home) & s->mask) >= ((i - hole) & s->mask)) {
+			s->entry[hole] = s->entry[i];
+			hole = i;
+		}
+	}
+	s->entry[hole] = (struct entry){0};
+	s->used--;
+}
+
+int mt_large_remove(uint64_t address, uint32_t heap, struct mt_state_large *ret_copy)
+{
+	uint64_t key = mt_index_key(address, heap);
+	struct shard *s = shard_of(mix(key));
+	int found = 0;
+	if (!__atomic_load_n(&s->entry, __ATOMIC_RELAXED) || !mt_lock(&s->lock))
+		return 0;
+	uint32_t i = (uint32_t)mix(key) & s->mask;
+	while (s->entry[i].record && s->entry[i].key != key)
+		i = (i + 1) & s->mask;
+	uint32_t r = s->entry[i].record;
+	if (r) {
+		*ret_copy = mt_rt.large[r];
+		__atomic_store_n(&mt_rt.large[r].place, 0, __ATOMIC_RELEASE);
+		mt_rt.large[r].sequence = s->free_head;
+		s->free_head = r;
+		erase(s, i);
+		found = 1;
+	}
+	mt_unlock(&s->lock);
+	return found;
+}
+
+uint64_t mt_large_count(void)
+{
+	uint64_t n = 0;
+	for (int i = 0; i < SHARDS; i++)
+		n += __atomic_load_n(&shards[i].used, __ATOMIC_RELAXED);
+	return n;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* Module rows: one per module and load; a library loaded where another was is a new row. */
+#include "runtime/modules.h"
+
+#include "core/fmt.h"
+#include "core/mem.h"
+#include "core/sys.h"
+#include "elf/loader.h"
+#include "runtime/lock.h"
+#include "runtime/provider.h"
+#include "runtime/storage.h"
+
+static int same_list(const struct mt_module_list *a, const struct mt_module_list *b)
+{
+	if (!a || a->count != b->count)
+		return 0;
+	for (uint32_t i = 0; i < a->count; i++)
+		if (!b->m[i].number || a->m[i].number != b->m[i].number)
+			return 0;
+	return 1;
+}
+
+static uint32_t path_string(const struct mt_module *m, const struct mt_state_module *row)
+{
+	char path[2048];
+	struct mt_fmt f;
+	if (row->flags & MT_MODULE_PROGRAM) {
+		if (mt_rt.hdr->exe_string)
+			return mt_rt.hdr->exe_string;
+		long n = mt_sys_readlink("/proc/self/exe", path, sizeof(path) - 1);
+		path[n > 0 ? n : 0] = 0;
+		return mt_storage_string(path);
+	}
+	if (m->name[0] == '/' || m->name[0] == '[')
+		return mt_storage_string(m->name);
+	long n = mt_sys2(__NR_getcwd, path, sizeof(path)); /* loaded by a relative path */
+	mt_fmt_init(&f, path, sizeof(path));
+	if (n > 1 && path[0] == '/')
+		f.at = path + n - 1;
+	mt_fmt_str(&f, "/");
+	mt_fmt_str(&f, m->name);
+	return mt_storage_string(path);
+}
+
+static uint32_t add_row(const struct mt_module *m, uint32_t generation)
+{
+	uint32_t number = mt_storage_take(MT_REGION_MODULES, 1);
+	if (!number) {
+		mt_rt_lost(MT_LOST_MODULE_FULL);
+		return 0;
+	}
+	struct mt_state_module *row = (struct mt_state_module *)mt_storage_base(MT_REGION_MODULES) + number;
+	row->lo = m->lo;
+	row->hi = m->hi;
+	row->bias = m->bias;
+	row->generation = generation;
+	row->loaded_unit = (uint32_t)mt_rt.hdr->now_unit;
+	row->build_id_bytes = m->build_id_bytes;
+	mt_mem_copy(row->build_id, m->build_id, m->build_id_bytes);
+	if (!m->name[0])
+		row->flags |= MT_MODULE_PROGRAM;
+	if (m->lo <= (uintptr_t)&mt_rt && (uintptr_t)&mt_rt < m->hi && !(row->flags & MT_MODULE_PROGRAM))
+		row->flags |= MT_MODULE_SELF;
+	if (m->name[0] == '[')
+		row->flags |= MT_MODULE_VDSO;
+	if (m->lo <= mt_provider.malloc_address && mt_provider.malloc_address < m->hi)
+		row->flags |= MT_MODULE_PROVIDER;
+	if (m->lo <= mt_loader_notifier() && mt_loader_notifier() < m->hi)
+		row->flags |= MT_MODULE_LOADER;
+	row->path_string = path_string(m, row);
+	return number;
+}
+
+static void mark_gone(const struct mt_module_list *old, const struct mt_module_list *list)
+{
+	struct mt_state_module *rows = mt_storage_base(MT_REGION_MODULES);
+	uint32_t unit = (uint32_t)mt_rt.hdr->now_unit;
+	for (uint32_t i = 0; old && i < old->count; i++) {
+		const struct mt_module *m = mt_module_list_find(list, old->m[i].lo);
+		uint32_t number = old->m[i].number;
+		if (number && (!m || m->number != number))
+			rows[number].unloaded_unit = unit ? unit : 1;
+	}
+}
+
+void mt_modules_refresh(void)
+{
+	if (!mt_trylock(&mt_rt.modules_lock))
+		return;
+	const struct mt_module_list *old = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+	struct mt_module_list *list = mt_loader_read_modules(old);
+	if (list && same_list(old, list)) {
+		mt_sys_munmap(list, list->map_bytes);
+		list = NULL;
+	}
+	if (list) {
+		for (uint32_t i = 0; i < list->count; i++)
+			if (!list->m[i].number)
+				list->m[i].number = add_row(&list->m[i], list->generation);
+		mark_gone(old, list);
+		__atomic_store_n(&mt_unwind.modules, list, __ATOMIC_RELEASE);
+	}
+	mt_unlock(&mt_rt.modules_lock);
+}
+
+#if defined(__x86_64__) && !defined(MT_BUILD_WRAP)
+/* A byte of the no-operations that assemblers and linkers fill gaps with. */
+static int is_padding(uint8_t byte)
+{
+	static const uint8_t known[] = {0x90, 0xcc, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x80, 0x44, 0x40, 0x00};
+	for (size_t i = 0; i < sizeof(known); i++)
+		if (byte == known[i])
+			return 1;
+	return 0;
+}
+#endif
+
+int mt_modules_patch_notifier(void)
+{
+#if defined(__x86_64__) && !defined(MT_BUILD_WRAP)
+	static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+	uintptr_t at = mt_loader_notifier();
+	const uint8_t *code = (const uint8_t *)at;
+	if (!at || at % 16)
+		return 0;
+	size_t skip = mt_mem_equal(code, endbr64, 4) ? 4 : 0;
+	if (code[skip] != 0xc3)
+		return 0;
+	for (size_t i = skip + 1; i < 16; i++)
+		if (!is_padding(code[i]))
+			return 0;
+	int64_t distance = (int64_t)((uintptr_t)&mt_rt_change_count - (at + skip + 7));
+	if (distance != (int32_t)distance)
+		return 0;
+	uint8_t patch[8] = {0x48, 0xff, 0x05, 0, 0, 0, 0, 0xc3}; /* incq distance(%rip); ret */
+	mt_mem_copy(patch + 3, &distance, 4);
+	long fd = mt_sys_open("/proc/self/mem", MT_O_RDWR | MT_O_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	long n = mt_sys_pwrite((int)fd, patch, sizeof(patch), (int64_t)(at + skip));
+	mt_sys_close((int)fd);
+	return n == sizeof(patch) && mt_mem_equal(code + skip, patch, sizeof(patch));
+#else
+	return 0;
+#endif
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_MODULES_H
+#define MT_RUNTIME_MODULES_H
+
+/* Keeps the unwinder's module list and the state file's MODULES region up to date. */
+
+#include "runtime/rt.h"
+
+/*
+ * Reads the loader's list and publishes it if it changed. Called at start and, through mt_unwind, at
+ * the first capture after a change. Does nothing when another thread is at it.
+ */
+void mt_modules_refresh(void);
+
+/*
+ * Makes the loader count its changes: its notifier function, an empty `ret`, becomes "increment
+ * mt_rt_change_count, return". One aligned 8-byte write through /proc/self/mem, so the page stays
+ * read-only. 1 when done; 0 where the code does not look as expected (dlopen and dlclose hooks count).
+ */
+int mt_modules_patch_notifier(void);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* Life of the tracker in one process: start, forked child, stop; and the module table's upkeep. */
+#include "core/clock.h"
+#include "core/fmt.h"
+#include "core/mem.h"
+#include "core/sys.h"
+#include "elf/loader.h"
+#include "runtime/arena.h"
+#include "runtime/exit_report.h"
+#include "runtime/index.h"
+#include "runtime/lock.h"
+#include "runtime/mapping.h"
+#include "runtime/modules.h"
+#include "runtime/provider.h"
+#include "runtime/record.h"
+#include "runtime/sites.h"
+#include "runtime/storage.h"
+
+struct mt_rt mt_rt;
+volatile uint64_t mt_rt_change_count;
+
+/* A page of its own (64 KiB: the largest page size), which the kernel gives a forked child as zeros. */
+enum { WIPE_BYTES = 65536 };
+volatile uint64_t mt_rt_wipe[WIPE_BYTES / 8] __attribute__((aligned(65536)));
+
+static void arm_wipe(void)
+{
+	/* an emulator that accepts an advice which no kernel knows keeps none of its promises */
+	int emulated = mt_sys_madvise((void *)mt_rt_wipe, WIPE_BYTES, 9999) == 0;
+	if (emulated || mt_sys_madvise((void *)mt_rt_wipe, WIPE_BYTES, MT_MADV_WIPEONFORK) != 0)
+		mt_rt.compare_pid = 1;
+	mt_rt_wipe[0] = 1;
+}
+
+static void fill_strings(const struct mt_start_block *block)
+{
+	char text[4096];
+	struct mt_fmt f;
+	long n = mt_sys_readlink("/proc/self/exe", text, sizeof(text) - 1);
+	if (n > 0) {
+		text[n] = 0;
+		mt_rt.hdr->exe_string = mt_storage_string(text);
+	}
+	mt_fmt_init(&f, text, sizeof(text));
+	for (int i = 0; block && i < block->argc && block->argv[i]; i++) {
+		mt_fmt_str(&f, i ? " " : "");
+		mt_fmt_str(&f, block->argv[i]);
+	}
+	mt_rt.hdr->cmdline_string = mt_storage_string(text);
+	mt_rt.hdr->output_string = mt_storage_string(mt_rt.options.output);
+	mt_rt.hdr->options_string = mt_storage_string(mt_rt.options.text);
+	struct mt_state_heap *heap = mt_storage_base(MT_REGION_HEAPS);
+	heap[MT_HEAP_MALLOC].name_string = mt_storage_string("malloc");
+	heap[MT_HEAP_MMAP].name_string = mt_storage_string("mmap");
+	heap[MT_HEAP_BRK].name_string = mt_storage_string("brk");
+}
+
+/* Tables, file, unwinder: everything that a process needs of its own. 0 or a negative errno value. */
+static int begin(const struct mt_start_block *block)
+{
+	int err = mt_storage_create();
+	if (err)
+		return err;
+	err = mt_index_init(mt_provider.granule_shift);
+	if (err)
+		return err;
+	mt_unwind.rows = mt_arena_take(mt_row_cache_bytes());
+	if (!mt_unwind.rows)
+		return -MT_ENOMEM;
+	mt_unwind.pid = mt_rt.pid;
+	mt_unwind.change_count = &mt_rt_change_count;
+	mt_unwind.on_change = mt_modules_refresh;
+	mt_unwind.modules = NULL;
+	mt_modules_refresh();
+	if (!mt_unwind.modules)
+		return -MT_ENOMEM;
+	mt_rt.hdr->libc = (uint8_t)mt_provider.libc;
+#ifdef MT_BUILD_WRAP
+	mt_rt.hdr->door = MT_DOOR_WRAP;
+#else
+	mt_rt.hdr->door = MT_DOOR_PRELOAD;
+#endif
+	mt_rt.hdr->live_granule_shift = mt_rt.index_shift;
+	if (mt_provider.program_exports_malloc)
+		mt_rt_note(MT_NOTE_PROVIDER_IN_PROGRAM);
+	if (mt_rt.compare_pid)
+		mt_rt_note(MT_NOTE_NO_WIPEONFORK);
+	if (!mt_rt.notifier_patched)
+		mt_rt_note(MT_NOTE_NO_NOTIFIER);
+	fill_strings(block);
+	return 0;
+}
+
+static int start(void)
+{
+	struct mt_start_block block;
+	char error[256];
+	int err = mt_provider_resolve();
+	if (err)
+		return err;
+	err = mt_loader_start_block(&block);
+	if (err)
+		return err;
+	if (mt_options_read(block.envp, &mt_rt.options, error, sizeof(error))) {
+		mt_sys_write(2, error, mt_str_len(error));
+		return -MT_EINVAL;
+	}
+	if (mt_rt.options.mode == MT_MODE_OFF)
+		return -MT_EINVAL;
+	mt_loader_init(&block, mt_rt.pid);
+	err = mt_arena_reserve();
+	if (err)
+		return err;
+	arm_wipe();
+	mt_rt.notifier_patched = (uint64_t)mt_modules_patch_notifier();
+	return begin(&block);
+}
+
+MT_COLD void mt_rt_start(void)
+{
+	uint32_t cold = MT_RT_COLD;
+	if (!__atomic_compare_exchange_n(&mt_rt.phase, &cold, MT_RT_STARTING, 0, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		return;
+	mt_rt.pid = mt_sys_getpid();
+	int err = start();
+	__atomic_store_n(&mt_rt.phase, err ? MT_RT_OFF : MT_RT_ON, __ATOMIC_RELEASE);
+}
+
+void mt_rt_stop(void)
+{
+	__atomic_store_n(&mt_rt.phase, MT_RT_OFF, __ATOMIC_RELEASE);
+}
+
+static void forget_all(void)
+{
+	mt_arena_drop();
+	mt_threads_forget();
+	mt_sites_forget();
+	mt_large_forget();
+	mt_record_forget();
+	mt_mapping_forget();
+	mt_thread_set_self(NULL);
+	mt_rt.modules_lock = 0;
+	mt_rt.no_storage = 0;
+	mt_rt.single = 0;
+}
+
+MT_COLD void mt_rt_child(void)
+{
+	struct mt_thread *t = mt_thread_self();
+	int nested = t && t->depth;
+	if (mt_rt.phase == MT_RT_FORKED) { /* child of a child that recorded nothing */
+		mt_rt.pid = mt_sys_getpid();
+		mt_rt_wipe[0] = 1;
+	}
+	if (mt_rt.phase != MT_RT_ON || !mt_rt.hdr)
+		return;
+	__atomic_store_n(&mt_rt.phase, MT_RT_STARTING, __ATOMIC_RELEASE);
+	mt_rt.pid = mt_sys_getpid();
+	mt_rt_wipe[0] = 1;
+	if (nested || !mt_rt.options.follow) {
+		/*
+		 * The interrupted hook of the parent's life goes on in this process when its signal
+		 * handler returns: the tables stay mapped, as private zeros, and nothing is recorded.
+		 */
+		mt_storage_detach();
+		mt_rt_stop();
+		return;
+	}
+	mt_sys_munmap(mt_rt.hdr, mt_rt.file_bytes);
+	mt_rt.hdr = NULL;
+	forget_all();
+	/* many children exec at once and record nothing: their file waits for their first event */
+	__atomic_store_n(&mt_rt.phase, MT_RT_FORKED, __ATOMIC_RELEASE);
+}
+
+MT_COLD static void begin_child(void)
+{
+	uint32_t forked = MT_RT_FORKED;
+	if (!__atomic_compare_exchange_n(&mt_rt.phase, &forked, MT_RT_STARTING, 0, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		return;
+	int err = begin(NULL);
+	if (!err)
+		mt_rt_note(MT_NOTE_FORK_CHILD);
+	__atomic_store_n(&mt_rt.phase, err ? MT_RT_OFF : MT_RT_ON, __ATOMIC_RELEASE);
+}
+
+MT_COLD enum mt_enter mt_enter_slow(struct mt_thread **ret_thread)
+{
+	*ret_thread = NULL;
+	if (mt_rt.phase == MT_RT_COLD)
+		mt_rt_start();
+	if (mt_rt.phase != MT_RT_ON && mt_rt.phase != MT_RT_FORKED)
+		return MT_ENTER_PASS;
+	if (!mt_rt_wipe[0] || (mt_rt.compare_pid && mt_sys_getpid() != mt_rt.pid))
+		mt_rt_child();
+	if (mt_rt.phase == MT_RT_FORKED)
+		begin_child();
+	if (mt_rt.phase != MT_RT_ON)
+		return MT_ENTER_PASS;
+	struct mt_thread *t = mt_thread_self();
+	if (!t)
+		t = mt_thread_make();
+	if (!t)
+		return MT_ENTER_PASS;
+	*ret_thread = t;
+	if (t->depth)
+		return MT_ENTER_NESTED;
+	t->depth = 1;
+	MT_SIGNAL_FENCE();
+	return MT_ENTER_TRACK;
+}
+
+/* --- fork: no frame of ours is needed, but the child must leave the parent's tables at once -------- */
+
+#ifndef MT_BUILD_WRAP
+static int after_fork(int pid)
+{
+	if (pid == 0)
+		mt_rt_child();
+	else if (pid > 0 && mt_rt.phase == MT_RT_ON)
+		__atomic_fetch_add(&mt_rt.hdr->children_seen, 1, __ATOMIC_RELAXED);
+	return pid;
+}
+
+MT_PUBLIC int fork(void);
+MT_PUBLIC int fork(void)
+{
+	if (!mt_system.fork && mt_provider_resolve())
+		return -1;
+	return after_fork(mt_system.fork());
+}
+
+MT_PUBLIC int _Fork(void);
+MT_PUBLIC int _Fork(void)
+{
+	if (!mt_system.fork_plain && mt_provider_search_again())
+		return -1;
+	return after_fork(mt_system.fork_plain());
+}
+
+/* Module changes where the loader's notifier could not be patched: jumps, no frame of ours. */
+#define NOTE_CHANGE()                                                                              \
+	do {                                                                                       \
+		if (!mt_rt.notifier_patched)                                                       \
+			__atomic_fetch_add(&mt_rt_change_count, 1, __ATOMIC_RELAXED);              \
+		if (!mt_system.dlopen)                                                             \
+			mt_provider_resolve();                                                     \
+	} while (0)
+
+MT_PUBLIC void *dlopen(const char *file, int mode);
+MT_PUBLIC void *dlopen(const char *file, int mode)
+{
+	NOTE_CHANGE();
+	return mt_system.dlopen(file, mode);
+}
+
+MT_PUBLIC void *dlmopen(long space, const char *file, int mode);
+MT_PUBLIC void *dlmopen(long space, const char *file, int mode)
+{
+	NOTE_CHANGE();
+	return mt_system.dlmopen(space, file, mode);
+}
+
+MT_PUBLIC int dlclose(void *handle);
+MT_PUBLIC int dlclose(void *handle)
+{
+	NOTE_CHANGE();
+	return mt_system.dlclose(handle);
+}
+#endif
+
+/* Starts early even in a program that never allocates, and reports late. */
+__attribute__((constructor)) static void at_load(void)
+{
+	if (mt_rt.phase == MT_RT_COLD)
+		mt_rt_start();
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (mt_rt.phase == MT_RT_ON && mt_rt_wipe[0])
+		mt_exit_report();
+}

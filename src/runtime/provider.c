@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* Resolution of the originals by our own walk over ELF symbol tables. */
+#include "runtime/provider.h"
+
+#include "core/fmt.h"
+#include "core/sys.h"
+#include "elf/loader.h"
+#include "runtime/lock.h"
+
+struct mt_originals mt_original[MT_FAMILY_COUNT];
+struct mt_system_originals mt_system;
+void *mt_cxx_original[MT_CXX_COUNT];
+uint8_t mt_cxx_own[MT_CXX_COUNT];
+struct mt_provider_info mt_provider;
+
+enum { ORDER_MAX = 1024 };
+
+static const char *const malloc_names[] = {
+	"malloc",      "free",	   "calloc",  "realloc", "reallocarray", "posix_memalign",     "memalign",
+	"aligned_alloc", "valloc", "pvalloc", "cfree",	 "free_sized",	 "free_aligned_sized",
+};
+_Static_assert(sizeof(malloc_names) / sizeof(malloc_names[0]) ==
+		       sizeof(struct mt_originals) / sizeof(void *),
+	       "a name for each original");
+
+static const char *const prefixes[MT_FAMILY_COUNT] = {"", "je_", "mi_", "tc_"};
+
+/* new: throwing, nothrow, aligned, aligned nothrow, each single and array; then the deletes. */
+static const char *const cxx_names[MT_CXX_COUNT] = {
+	"_Znwm",
+	"_Znam",
+	"_ZnwmRKSt9nothrow_t",
+	"_ZnamRKSt9nothrow_t",
+	"_ZnwmSt11align_val_t",
+	"_ZnamSt11align_val_t",
+	"_ZnwmSt11align_val_tRKSt9nothrow_t",
+	"_ZnamSt11align_val_tRKSt9nothrow_t",
+	"_ZdlPv",
+	"_ZdaPv",
+	"_ZdlPvm",
+	"_ZdaPvm",
+	"_ZdlPvRKSt9nothrow_t",
+	"_ZdaPvRKSt9nothrow_t",
+	"_ZdlPvSt11align_val_t",
+	"_ZdaPvSt11align_val_t",
+	"_ZdlPvmSt11align_val_t",
+	"_ZdaPvmSt11align_val_t",
+	"_ZdlPvSt11align_val_tRKSt9nothrow_t",
+	"_ZdaPvSt11align_val_tRKSt9nothrow_t",
+	/* sized nothrow forms do not exist in the standard; these two close the set of 22 */
+	"_ZdlPvmRKSt9nothrow_t",
+	"_ZdaPvmRKSt9nothrow_t",
+};
+
+static const char *const system_names[] = {
+	"mmap",	  "mmap64",  "munmap",	 "mremap",   "brk",	    "sbrk",	    "fork",   "_Fork",
+	"execve", "execvpe", "fexecve", "execveat", "posix_spawn", "posix_spawnp", "dlopen", "dlmopen",
+	"dlclose",
+};
+_Static_assert(sizeof(system_names) / sizeof(system_names[0]) ==
+		       sizeof(struct mt_system_originals) / sizeof(void *),
+	       "a name for each original");
+
+/* Modules in search order and our own place in it; too large for small stacks, so static. */
+static struct search {
+	const struct mt_module *order[ORDER_MAX];
+	uint32_t count, self_at;
+	const struct mt_module *self;
+} search; /* guarded by search_lock */
+static uint32_t search_lock;
+
+static void begin_search(struct search *s, const struct mt_module_list *list)
+{
+	s->count = mt_loader_search_order(list, s->order, ORDER_MAX);
+	s->self = mt_module_list_find(list, (uintptr_t)&mt_rt);
+	s->self_at = 0;
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->order[i] == s->self)
+			s->self_at = i;
+}
+
+/* First definition behind us; else (we were loaded late, or a library came later) anywhere. */
+static uintptr_t find(const struct search *s, const char *name, const struct mt_module **ret_module)
+{
+	for (uint32_t i = s->self_at + 1; i < s->count; i++) {
+		uintptr_t at = mt_module_symbol(s->order[i], name);
+		if (at) {
+			*ret_module = s->order[i];
+			return at;
+		}
+	}
+	for (uint32_t i = 0; i < s->count && i < s->self_at; i++) {
+		uintptr_t at = mt_module_symbol(s->order[i], name);
+		if (at) {
+			*ret_module = s->order[i];
+			return at;
+		}
+	}
+	return 0;
+}
+
+static void resolve_family(const struct search *s, enum mt_family family)
+{
+	void **slot = (void **)&mt_original[family];
+	const struct mt_module *where;
+	for (size_t i = 0; i < MT_ARRAY_LEN(malloc_names); i++) {
+		char name[64];
+		struct mt_fmt f;
+		if (__atomic_load_n(&slot[i], __ATOMIC_ACQUIRE))
+			continue;
+		mt_fmt_init(&f, name, sizeof(name));
+		mt_fmt_str(&f, prefixes[family]);
+		mt_fmt_str(&f, malloc_names[i]);
+		uintptr_t at = find(s, name, &where);
+		if (at)
+			__atomic_store_n(&slot[i], (void *)at, __ATOMIC_RELEASE);
+	}
+}
+
+static void resolve_cxx(const struct search *s)
+{
+	const struct mt_module *where, *provider = NULL;
+	find(s, "malloc", &provider);
+	for (int i = 0; i < MT_CXX_COUNT; i++) {
+		if (mt_cxx_original[i])
+			continue;
+		uintptr_t at = find(s, cxx_names[i], &where);
+		if (!at)
+			continue;
+		mt_cxx_own[i] = where == provider;
+		__atomic_store_n(&mt_cxx_original[i], (void *)at, __ATOMIC_RELEASE);
+	}
+}
+
+static void resolve_system(const struct search *s)
+{
+	void **slot = (void **)&mt_system;
+	const struct mt_module *where;
+	for (size_t i = 0; i < MT_ARRAY_LEN(system_names); i++) {
+		uintptr_t at = slot[i] ? 0 : find(s, system_names[i], &where);
+		if (at)
+			__atomic_store_n(&slot[i], (void *)at, __ATOMIC_RELEASE);
+	}
+}
+
+static void describe(const struct search *s)
+{
+	const struct mt_module *provider = NULL, *libc = NULL;
+	int glibc = find(s, "gnu_get_libc_version", &libc) != 0;
+	mt_provider.malloc_address = find(s, "malloc", &provider);
+	mt_provider.libc = glibc ? MT_LIBC_GLIBC : MT_LIBC_UNKNOWN;
+	if (!glibc && find(s, "__libc_start_main", &libc))
+		mt_provider.libc = MT_LIBC_MUSL;
+	/*
+	 * glibc's smallest chunk is 32 bytes, musl's smallest slot 16. Others place 8-byte blocks side
+	 * by side. Blocks of another allocator that share a granule go to the hash: exact all the same.
+	 */
+	if (provider && provider == libc)
+		mt_provider.granule_shift = glibc ? 5 : 4;
+	else
+		mt_provider.granule_shift = 3;
+	for (uint32_t i = 0; i < s->self_at; i++)
+		if (mt_module_symbol(s->order[i], "malloc"))
+			mt_provider.program_exports_malloc = 1;
+}
+
+static void resolve_all(const struct mt_module_list *list)
+{
+	if (!mt_lock(&search_lock))
+		return;
+	begin_search(&search, list);
+	for (int f = 0; f < MT_FAMILY_COUNT; f++)
+		resolve_family(&search, (enum mt_family)f);
+	resolve_cxx(&search);
+	resolve_system(&search);
+	describe(&search);
+	mt_unlock(&search_lock);
+}
+
+#ifdef MT_BUILD_WRAP
+/* Link-time door: the linker names the originals, no symbol table is searched. */
+#include "runtime/wrap.h"
+
+int mt_provider_resolve(void)
+{
+	mt_wrap_originals(&mt_original[MT_FAMILY_PLAIN], mt_cxx_original, &mt_system);
+	mt_provider.granule_shift = 3;
+	mt_provider.libc = MT_LIBC_STATIC;
+	mt_provider.malloc_address = (uintptr_t)mt_original[MT_FAMILY_PLAIN].malloc;
+	return 0;
+}
+#else
+int mt_provider_resolve(void)
+{
+	if (__atomic_load_n(&mt_original[MT_FAMILY_PLAIN].malloc, __ATOMIC_ACQUIRE) &&
+	    __atomic_load_n(&mt_provider.malloc_address, __ATOMIC_ACQUIRE))
+		return 0;
+	return mt_provider_search_again();
+}
+#endif
+
+int mt_provider_search_again(void)
+{
+	struct mt_module_list *list = mt_loader_read_modules(NULL);
+	if (!list)
+		return -MT_ENOENT;
+	resolve_all(list);
+	mt_sys_munmap(list, list->map_bytes);
+	return mt_original[MT_FAMILY_PLAIN].malloc ? 0 : -MT_ENOENT;
+}

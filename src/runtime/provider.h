@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_PROVIDER_H
+#define MT_RUNTIME_PROVIDER_H
+
+/*
+ * The functions behind our hooks: for each name the definition that the call would have reached
+ * without us. Found by walking the modules' symbol tables in search order behind our own module, so
+ * nothing allocates, no loader lock is taken, and no bootstrap arena is needed.
+ */
+
+#include "runtime/rt.h"
+
+struct mt_originals {
+	void *(*malloc)(size_t);
+	void (*free)(void *);
+	void *(*calloc)(size_t, size_t);
+	void *(*realloc)(void *, size_t);
+	void *(*reallocarray)(void *, size_t, size_t);
+	int (*posix_memalign)(void **, size_t, size_t);
+	void *(*memalign)(size_t, size_t);
+	void *(*aligned_alloc)(size_t, size_t);
+	void *(*valloc)(size_t);
+	void *(*pvalloc)(size_t);
+	void (*cfree)(void *);
+	void (*free_sized)(void *, size_t);
+	void (*free_aligned_sized)(void *, size_t, size_t);
+};
+
+/* One family of malloc names: plain, je_, mi_, tc_. */
+enum mt_family { MT_FAMILY_PLAIN, MT_FAMILY_JE, MT_FAMILY_MI, MT_FAMILY_TC, MT_FAMILY_COUNT };
+
+/* operator new and delete in the order of cxx_names in provider.c. */
+enum {
+	MT_CXX_NEW_FIRST = 0,
+	MT_CXX_NEW_COUNT = 8,
+	MT_CXX_DELETE_FIRST = 8,
+	MT_CXX_COUNT = 22,
+};
+
+struct mt_system_originals {
+	void *(*mmap)(void *, size_t, int, int, int, int64_t);
+	void *(*mmap64)(void *, size_t, int, int, int, int64_t);
+	int (*munmap)(void *, size_t);
+	void *(*mremap)(void *, size_t, size_t, int, ...);
+	int (*brk)(void *);
+	void *(*sbrk)(intptr_t);
+	int (*fork)(void);
+	int (*fork_plain)(void); /* _Fork */
+	int (*execve)(const char *, char *const *, char *const *);
+	int (*execvpe)(const char *, char *const *, char *const *);
+	int (*fexecve)(int, char *const *, char *const *);
+	int (*execveat)(int, const char *, char *const *, char *const *, int);
+	int (*posix_spawn)(int *, const char *, const void *, const void *, char *const *,
+			   char *const *);
+	int (*posix_spawnp)(int *, const char *, const void *, const void *, char *const *,
+			    char *const *);
+	void *(*dlopen)(const char *, int);
+	void *(*dlmopen)(long, const char *, int);
+	int (*dlclose)(void *);
+};
+
+extern struct mt_originals mt_original[MT_FAMILY_COUNT] MT_HIDDEN;
+extern struct mt_system_originals mt_system MT_HIDDEN;
+/* As data pointers: the types differ per name. */
+extern void *mt_cxx_original[MT_CXX_COUNT] MT_HIDDEN;
+/* 1: the allocator's own module defines it, so it does not come back to us through malloc/free. */
+extern uint8_t mt_cxx_own[MT_CXX_COUNT] MT_HIDDEN;
+
+/* Fills all tables. Idempotent, any thread; 0 or -ENOENT (no malloc anywhere). */
+int mt_provider_resolve(void);
+
+/* Once more, after a library came: fills only what is missing. Same result. */
+int mt_provider_search_again(void);
+
+/* What the resolution found: for the header and the module rows. */
+struct mt_provider_info {
+	uint32_t granule_shift; /* log2 of the least spacing of blocks */
+	uint32_t libc;          /* enum mt_state_libc */
+	uintptr_t malloc_address;
+	uint32_t program_exports_malloc; /* its own malloc is reached before ours */
+};
+extern struct mt_provider_info mt_provider MT_HIDDEN;
+
+#endif

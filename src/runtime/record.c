@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks in and out of the tables; see record.h for the rules and wire/state.h for the fields. */
+#include "runtime/record.h"
+
+#include "core/sys.h"
+#include "runtime/index.h"
+#include "runtime/sites.h"
+#include "runtime/storage.h"
+
+enum { TICK_EVENTS = 16, SHARE_ABOVE = 1024, SHARE_BATCH = 512 };
+
+static uint32_t now(void)
+{
+	return (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
+}
+
+/* --- peaks --------------------------------------------------------------------------------- */
+
+/* Several threads: the change of this thread's live bytes goes to the header in steps. */
+MT_NOINLINE static void publish_live(struct mt_state_thread *row)
+{
+	struct mt_state_header *h = mt_rt.hdr;
+	int64_t change = row->live_bytes - row->published;
+	row->published = row->live_bytes;
+	int64_t live = __atomic_add_fetch(&h->live_published, change, __ATOMIC_RELAXED);
+	int64_t peak = __atomic_load_n(&h->peak_bytes, __ATOMIC_RELAXED);
+	while (live > peak)
+		if (__atomic_compare_exchange_n(&h->peak_bytes, &peak, live, 0, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED)) {
+			h->peak_unit = now();
+			__atomic_fetch_add(&h->peak_epoch, 1, __ATOMIC_RELAXED);
+			break;
+		}
+}
+
+MT_INLINE void count_live(struct mt_state_thread *row, int64_t change)
+{
+	row->live_bytes += change;
+	if (row->live_bytes > row->peak_bytes)
+		row->peak_bytes = row->live_bytes;
+	if (MT_LIKELY(mt_rt.single)) {
+		struct mt_state_header *h = mt_rt.hdr;
+		if (row->live_bytes > h->peak_bytes) { /* this thread is the only writer */
+			h->peak_bytes = row->live_bytes;
+			h->peak_unit = now();
+			h->peak_epoch++;
+		}
+		return;
+	}
+	int64_t change_all = row->live_bytes - row->published;
+	if (MT_UNLIKELY(change_all >= MT_PEAK_STEP || change_all <= -MT_PEAK_STEP))
+		publish_live(row);
+}
+
+/* The cell is about to change: keep what it held at the process's peak. */
+MT_INLINE void keep_at_peak(struct mt_state_cell *c)
+{
+	uint32_t epoch = __atomic_load_n(&mt_rt.hdr->peak_epoch, __ATOMIC_RELAXED);
+	if (c->at_peak_epoch != epoch) {
+		c->at_peak_bytes = (int64_t)(c->bytes - c->freed_bytes);
+		c->at_peak_count = (int64_t)(c->allocs - c->frees);
+		c->at_peak_epoch = epoch;
+	}
+}
+
+MT_NOINLINE static void publish_site(struct mt_state_cell *c, int64_t live)
+{
+	struct mt_state_site *s = &mt_rt.sites[c->site];
+	int64_t change = live - c->published;
+	c->published = live;
+	int64_t all = __atomic_add_fetch(&s->live_published, change, __ATOMIC_RELAXED);
+	int64_t peak = __atomic_load_n(&s->peak_published, __ATOMIC_RELAXED);
+	while (all > peak && !__atomic_compare_exchange_n(&s->peak_published, &peak, all, 0,
+							  __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+MT_INLINE void count_cell_live(struct mt_state_cell *c)
+{
+	int64_t live = (int64_t)(c->bytes - c->freed_bytes);
+	if (live > c->peak_bytes)
+		c->peak_bytes = live;
+	if (MT_UNLIKELY(live - c->published >= MT_PEAK_STEP || c->published - live >= MT_PEAK_STEP))
+		publish_site(c, live);
+}
+
+MT_INLINE void count_alloc_in_cell(struct mt_state_cell *c, uint64_t size)
+{
+	keep_at_peak(c);
+	c->allocs++;
+	c->bytes += size;
+	uint32_t bucket = mt_state_size_bucket(size);
+	if (MT_UNLIKELY(c->hist || c->size_bucket != bucket || c->size_known != 1) && c->size_known != 2)
+		mt_cell_count_size_slow(c, bucket);
+	count_cell_live(c);
+}
+
+/* --- records ------------------------------------------------------------------------------- */
+
+/* Free records are passed between threads in batches: (count of pops) << 32 | first record. */
+static uint64_t shared_free;
+
+void mt_record_forget(void)
+{
+	shared_free = 0;
+}
+
+/*
+ * A batch is a chain through `sequence`; its first record's `size` holds the next batch's first record,
+ * its `unit` the number of records. The counter in the upper half keeps a pop from mistaking a batch
+ * that went and came back for the one it looked at.
+ */
+MT_NOINLINE static void share_records(struct mt_thread *t)
+{
+	uint32_t first = t->free_head, last = first;
+	for (int i = 1; i < SHARE_BATCH; i++)
+		last = mt_rt.live[last].sequence;
+	t->free_head = mt_rt.live[last].sequence;
+	t->free_count -= SHARE_BATCH;
+	mt_rt.live[last].sequence = 0;
+	mt_rt.live[first].unit = SHARE_BATCH;
+	uint64_t head = __atomic_load_n(&shared_free, __ATOMIC_RELAXED), next;
+	do {
+		mt_rt.live[first].size = (uint32_t)head;
+		next = (head & 0xffffffff00000000u) | first;
+	} while (!__atomic_compare_exchange_n(&shared_free, &head, next, 0, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
+}
+
+static uint32_t take_shared(struct mt_thread *t)
+{
+	uint64_t head = __atomic_load_n(&shared_free, __ATOMIC_ACQUIRE), next;
+	uint32_t first;
+	do {
+		first = (uint32_t)head;
+		if (!first)
+			return 0;
+		next = ((head >> 32) + 1) << 32 | mt_rt.live[first].size;
+	} while (!__atomic_compare_exchange_n(&shared_free, &head, next, 0, __ATOMIC_ACQUIRE,
+					      __ATOMIC_ACQUIRE));
+	t->free_head = mt_rt.live[first].sequence;
+	t->free_count = mt_rt.live[first].unit - 1;
+	return first;
+}
+
+MT_NOINLINE static uint32_t take_record_slow(struct mt_thread *t)
+{
+	uint32_t r = take_shared(t);
+	if (r)
+		return r;
+	r = mt_storage_take(MT_REGION_LIVE, MT_CHUNK_RECORDS);
+	if (!r)
+		return 0;
+	t->fresh_next = r + 1;
+	t->fresh_end = r + MT_CHUNK_RECORDS;
+	return r;
+}
+
+MT_INLINE uint32_t take_record(struct mt_thread *t)
+{
+	uint32_t r = t->free_head;
+	if (r) {
+		t->free_head = mt_rt.live[r].sequence;
+		t->free_count--;
+		return r;
+	}
+	if (t->fresh_next < t->fresh_end)
+		return t->fresh_next++;
+	return take_record_slow(t);
+}
+
+MT_INLINE void give_record(struct mt_thread *t, uint32_t r)
+{
+	mt_rt.live[r].sequence = t->free_head;
+	t->free_head = r;
+	if (MT_UNLIKELY(++t->free_count > SHARE_ABOVE))
+		share_records(t);
+}
+
+/* Enters a block; 1, or 0 when the tables have no room. record: one to use again, or 0. */
+MT_INLINE int enter_block(struct mt_thread *t, uint64_t address, const struct mt_gone *b)
+{
+	uint32_t *slot = NULL;
+	if (MT_LIKELY(b->size < MT_LARGE_BYTES))
+		slot = mt_index_slot(address);
+	if (MT_UNLIKELY(!slot || (*slot && mt_rt.live[*slot].place)))
+		return mt_large_insert(address, MT_HEAP_MALLOC, b->size, b->cell, b->unit,
+				       b->sequence) != 0;
+	uint32_t r = b->record ? b->record : take_record(t);
+	if (MT_UNLIKELY(!r))
+		return 0;
+	struct mt_state_live *l = &mt_rt.live[r];
+	l->size = (uint32_t)b->size;
+	l->cell = b->cell;
+	l->unit = b->unit;
+	l->sequence = b->sequence;
+	__atomic_store_n(slot, r, __ATOMIC_RELAXED);
+	__atomic_store_n(&l->place, address, __ATOMIC_RELEASE);
+	return 1;
+}
+
+void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
+		     const struct mt_caller *caller, uint64_t source)
+{
+	struct mt_state_thread *row = t->row;
+	if (MT_UNLIKELY((++t->events & (TICK_EVENTS - 1)) == 0) || MT_UNLIKELY(t->events == 1))
+		mt_thread_tick(t);
+	row->alloc_sequence++;
+	t->last_pointer = (uint64_t)p;
+	row->totals[MT_CLASS_MALLOC].allocs++;
+	row->totals[MT_CLASS_MALLOC].bytes += size;
+
+	struct mt_gone b = {.size = size, .unit = now(), .sequence = (uint32_t)row->alloc_sequence};
+	if (MT_LIKELY(size >= mt_rt.options.min_size && size <= mt_rt.options.max_size)) {
+		uint64_t tag = mt_site_tag(call, MT_HEAP_MALLOC, t->label);
+		b.cell = mt_capture_stack(&t->capture, caller->sp, caller->ra, caller->fp,
+					  tag ^ source * 0x9e3779b97f4a7c15u);
+		if (MT_UNLIKELY(!b.cell))
+			b.cell = mt_site_cell(t, tag, source);
+		if (MT_LIKELY(b.cell))
+			count_alloc_in_cell(&mt_rt.cells[b.cell], size);
+	}
+	if (MT_UNLIKELY(!b.cell)) {
+		row->unplaced_allocs++;
+		row->unplaced_bytes += size;
+	}
+	count_live(row, (int64_t)size);
+	if (MT_UNLIKELY(!enter_block(t, (uint64_t)p, &b))) {
+		row->untracked_allocs++;
+		row->untracked_bytes += size;
+		mt_rt_lost(MT_LOST_LIVE_FULL);
+	}
+}
+
+MT_NOINLINE static int take_large(const void *p, struct mt_gone *ret_gone)
+{
+	struct mt_state_large l;
+	if (!mt_large_remove((uint64_t)p, MT_HEAP_MALLOC, &l))
+		return 0;
+	*ret_gone = (struct mt_gone){
+		.size = l.size, .cell = l.cell, .unit = l.unit, .sequence = l.sequence};
+	return 1;
+}
+
+MT_INLINE int take_block(const void *p, struct mt_gone *ret_gone)
+{
+	uint32_t *slot = mt_index_find((uint64_t)p);
+	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
+	struct mt_state_live *l = &mt_rt.live[r];
+	if (MT_UNLIKELY(!r || l->place != (uint64_t)p))
+		return take_large(p, ret_gone);
+	__atomic_store_n(&l->place, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(slot, 0, __ATOMIC_RELAXED);
+	ret_gone->size = l->size;
+	ret_gone->cell = l->cell;
+	ret_gone->unit = l->unit;
+	ret_gone->sequence = l->sequence;
+	ret_gone->record = r;
+	return 1;
+}
+
+int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone)
+{
+	return take_block(p, ret_gone);
+}
+
+void mt_record_restore(struct mt_thread *t, const void *p, const struct mt_gone *gone)
+{
+	if (!enter_block(t, (uint64_t)p, gone))
+		mt_rt_lost(MT_LOST_LIVE_FULL);
+}
+
+MT_NOINLINE static uint32_t own_cell(struct mt_thread *t, uint32_t cell)
+{
+	return mt_site_cell_for_free(t, mt_rt.cells[cell].site);
+}
+
+MT_INLINE void count_gone(struct mt_thread *t, const struct mt_gone *gone, int is_realloc)
+{
+	struct mt_state_thread *row = t->row;
+	row->totals[MT_CLASS_MALLOC].frees++;
+	row->totals[MT_CLASS_MALLOC].freed_bytes += gone->size;
+	uint32_t cell = gone->cell;
+	int own = cell && mt_rt.cells[cell].thread == t->number;
+	int temporary = own && !is_realloc && gone->sequence == (uint32_t)row->alloc_sequence;
+	row->temporaries += (uint64_t)temporary;
+	if (MT_UNLIKELY(cell && !own))
+		cell = own_cell(t, cell);
+	if (MT_LIKELY(cell)) {
+		struct mt_state_cell *c = &mt_rt.cells[cell];
+		keep_at_peak(c);
+		c->frees++;
+		c->freed_bytes += gone->size;
+		c->temporaries += (uint64_t)temporary;
+		uint32_t *life = &c->lifetime[mt_state_life_bucket(now() - gone->unit)];
+		*life += *life != UINT32_MAX;
+		count_cell_live(c);
+	}
+	count_live(row, -(int64_t)gone->size);
+}
+
+void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_realloc)
+{
+	count_gone(t, gone, is_realloc);
+	if (gone->record)
+		give_record(t, gone->record);
+}
+
+void mt_record_free(struct mt_thread *t, const void *p)
+{
+	struct mt_gone gone = {0};
+	if (MT_UNLIKELY(!take_block(p, &gone))) {
+		t->row->unknown_frees++;
+		return;
+	}
+	count_gone(t, &gone, 0);
+	if (MT_LIKELY(gone.record != 0))
+		give_record(t, gone.record);
+}
+
+void mt_record_free_nested(struct mt_thread *t, const void *p)
+{
+	struct mt_gone gone = {0};
+	if (!take_block(p, &gone))
+		return;
+	uint32_t n = t->deferred_count;
+	if (n >= MT_DEFERRED_MAX) { /* the block is gone; its record and counters are given up */
+		t->row->nested_frees++;
+		return;
+	}
+	t->deferred[n] = (struct mt_deferred){gone.size, gone.cell, gone.unit, gone.sequence, gone.record};
+	MT_SIGNAL_FENCE();
+	t->deferred_count = n + 1;
+}
+
+MT_COLD void mt_settle_deferred(struct mt_thread *t)
+{
+	while (t->deferred_count) {
+		struct mt_deferred d = t->deferred[t->deferred_count - 1];
+		struct mt_gone gone = {.size = d.size, .cell = d.cell, .unit = d.unit,
+				       .sequence = d.sequence, .record = d.record};
+		t->deferred_count--;
+		MT_SIGNAL_FENCE();
+		mt_record_gone(t, &gone, 0);
+	}
+}
+
+/* --- other heaps --------------------------------------------------------------------------- */
+
+static enum mt_state_heap_class class_of(uint32_t heap)
+{
+	return heap < MT_HEAP_FIRST_CUSTOM ? (enum mt_state_heap_class)heap : MT_CLASS_CUSTOM;
+}
+
+uint32_t mt_record_mapping_alloc(struct mt_thread *t, uint32_t heap, uint64_t size,
+				 enum mt_state_call call, const struct mt_caller *caller)
+{
+	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
+	uint64_t tag = mt_site_tag(call, heap, t->label);
+	mt_thread_tick(t);
+	sum->allocs++;
+	sum->bytes += size;
+	uint32_t cell = mt_capture_stack(&t->capture, caller->sp, caller->ra, caller->fp, tag);
+	if (!cell)
+		cell = mt_site_cell(t, tag, 0);
+	if (cell)
+		count_alloc_in_cell(&mt_rt.cells[cell], size);
+	return cell;
+}
+
+void mt_record_mapping_gone(struct mt_thread *t, uint32_t heap, uint32_t cell, uint64_t size,
+			    uint32_t unit, int whole)
+{
+	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
+	sum->frees += (uint64_t)whole;
+	sum->freed_bytes += size;
+	if (cell && mt_rt.cells[cell].thread != t->number)
+		cell = own_cell(t, cell);
+	if (!cell)
+		return;
+	struct mt_state_cell *c = &mt_rt.cells[cell];
+	keep_at_peak(c);
+	c->frees += (uint64_t)whole;
+	c->freed_bytes += size;
+	if (whole) {
+		uint32_t *life = &c->lifetime[mt_state_life_bucket(now() - unit)];
+		*life += *life != UINT32_MAX;
+	}
+	count_cell_live(c);
+}
+
+void mt_record_custom_alloc(struct mt_thread *t, uint32_t heap, const void *p, size_t size,
+			    const struct mt_caller *caller)
+{
+	uint32_t cell = mt_record_mapping_alloc(t, heap, size, MT_CALL_CUSTOM, caller);
+	if (!mt_large_insert((uint64_t)p, heap, size, cell, now(), 0))
+		mt_rt_lost(MT_LOST_LIVE_FULL);
+}
+
+void mt_record_custom_free(struct mt_thread *t, uint32_t heap, const void *p)
+{
+	struct mt_state_large l;
+	if (mt_large_remove((uint64_t)p, heap, &l))
+		mt_record_mapping_gone(t, heap, l.cell, l.size, l.unit, 1);
+	else
+		t->row->unknown_frees++;
+}

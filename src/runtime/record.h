@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_RECORD_H
+#define MT_RUNTIME_RECORD_H
+
+/*
+ * What happens to the tables when a block comes, goes or moves. Callers hold the thread's guard
+ * (t->depth > 0). No lock and no system call on the common path; no shared line is written.
+ *
+ * Order of the words matters, since the process may be killed between any two stores: a record is
+ * complete before its `place` is set, and `place` is cleared before anything else on the way out.
+ */
+
+#include "runtime/rt.h"
+#include "runtime/thread.h"
+
+/* A block that was taken out of the tables. */
+struct mt_gone {
+	uint64_t size;
+	uint32_t cell;
+	uint32_t unit;
+	uint32_t sequence;
+	uint32_t record; /* live record number, 0: large */
+};
+
+enum mt_enter {
+	MT_ENTER_PASS = 0, /* not tracked: call the original and nothing else */
+	MT_ENTER_TRACK = 1,
+	MT_ENTER_NESTED = 2, /* inside the tracker in this thread */
+};
+
+/*
+ * Begins a hook: starts the tracker or the thread's state if need be, notices a fork. On TRACK the
+ * guard is taken and *ret_thread set: end with mt_leave(). On NESTED *ret_thread is set too.
+ */
+enum mt_enter mt_enter_slow(struct mt_thread **ret_thread);
+
+MT_INLINE enum mt_enter mt_enter(struct mt_thread **ret_thread)
+{
+	struct mt_thread *t = mt_thread_self();
+	/* three reasons for the slow way, in one branch: no state, inside already, or a forked child */
+	if (MT_LIKELY(t && !t->depth && mt_rt_wipe[0] && !mt_rt.compare_pid)) {
+		t->depth = 1;
+		MT_SIGNAL_FENCE();
+		*ret_thread = t;
+		return MT_ENTER_TRACK;
+	}
+	return mt_enter_slow(ret_thread);
+}
+
+void mt_settle_deferred(struct mt_thread *t);
+
+/* In a forked child: no free record is shared. */
+void mt_record_forget(void);
+
+MT_INLINE void mt_leave(struct mt_thread *t)
+{
+	MT_SIGNAL_FENCE();
+	if (MT_UNLIKELY(t->deferred_count))
+		mt_settle_deferred(t);
+	t->depth = 0;
+	MT_SIGNAL_FENCE();
+}
+
+/* 1 while new allocations are to be recorded (switch in the state file's header). */
+MT_INLINE int mt_recording(void)
+{
+	return (int)(__atomic_load_n(&mt_rt.hdr->control, __ATOMIC_RELAXED) & 1);
+}
+
+/* A new block of the malloc heap. source: file and line from the macro door, or 0. */
+void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
+		     const struct mt_caller *caller, uint64_t source);
+
+/* Takes a block of the malloc heap out of the tables: 1, or 0 when it is not known. Counts nothing. */
+int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone);
+
+/* Puts back what mt_record_take() took: the allocator did not move the block after all. */
+void mt_record_restore(struct mt_thread *t, const void *p, const struct mt_gone *gone);
+
+/* Counts a block that was taken out as freed by this thread. is_realloc: not a temporary. */
+void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_realloc);
+
+/* free(): take and count; an unknown address is counted as such. */
+void mt_record_free(struct mt_thread *t, const void *p);
+
+/* free() of a nested call: the block leaves the tables now, the counters follow at mt_leave(). */
+void mt_record_free_nested(struct mt_thread *t, const void *p);
+
+/* A block of a registered heap (number >= MT_HEAP_FIRST_CUSTOM). */
+void mt_record_custom_alloc(struct mt_thread *t, uint32_t heap, const void *p, size_t size,
+			    const struct mt_caller *caller);
+void mt_record_custom_free(struct mt_thread *t, uint32_t heap, const void *p);
+
+/* Cell of a mapping or sbrk growth, counted there and in the thread's class totals. */
+uint32_t mt_record_mapping_alloc(struct mt_thread *t, uint32_t heap, uint64_t size,
+				 enum mt_state_call call, const struct mt_caller *caller);
+void mt_record_mapping_gone(struct mt_thread *t, uint32_t heap, uint32_t cell, uint64_t size,
+			    uint32_t unit, int whole);
+
+#endif

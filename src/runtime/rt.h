@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_RT_H
+#define MT_RUNTIME_RT_H
+
+/*
+ * The runtime's one process-wide object and its per-thread objects. All-zero means "off". Everything
+ * private to the process lies in one reserved arena, so that a forked child can drop it with one
+ * system call; everything that a reader may see lies in the state file's mapping.
+ */
+
+#include "core/cc.h"
+#include "elf/modules.h"
+#include "runtime/options.h"
+#include "unwind/capture.h"
+#include "wire/state.h"
+
+enum mt_rt_phase {
+	MT_RT_COLD = 0,     /* nothing done yet */
+	MT_RT_STARTING = 1, /* somebody is at it: others pass through */
+	MT_RT_ON = 2,
+	MT_RT_FORKED = 4, /* a forked child that has not recorded anything yet */
+	MT_RT_OFF = 3, /* for good in this process (mode off, bad option, no storage, nested fork) */
+};
+
+enum { MT_REGIONS = 12, MT_CHUNK_RECORDS = 128, MT_DEFERRED_MAX = 16, MT_PEAK_STEP = 65536 };
+
+/* A free that arrived while its own thread was inside the tracker: settled when the outer call ends. */
+struct mt_deferred {
+	uint64_t size;
+	uint32_t cell, unit, sequence, record; /* record 0: large, nothing to give back */
+};
+
+/*
+ * Capture hash -> cell and site key -> cell of one thread; open addressing, power of two, at most 3/4
+ * full.
+ */
+struct mt_cell_map {
+	struct mt_cell_entry {
+		uint64_t hash;
+		uint32_t cell;
+		uint32_t generation; /* of the module list for which the stack was verified */
+	} *entry;
+	uint32_t mask, used;
+};
+
+/* Per thread; owner thread only, unless said otherwise. Found by mt_thread_self(). */
+struct mt_thread {
+	volatile uint32_t depth; /* > 0: inside the tracker */
+	uint32_t number;         /* row in the THREADS region */
+	struct mt_state_thread *row;
+	uint64_t nested_pointer; /* last block of a nested allocation: the outer call may return it */
+	uint64_t last_pointer;   /* last block that was recorded */
+	uint32_t free_head, free_count; /* live records given back by this thread */
+	uint32_t fresh_next, fresh_end; /* records of the chunk not handed out yet */
+	uint32_t events;         /* since start: when to read the clock */
+	uint32_t label;          /* label number of new allocations */
+	uint32_t tid;
+	uint32_t name_at;        /* event count at which the thread's name is read next */
+	volatile uint32_t deferred_count;
+	uint32_t memo_at;        /* captures after which the memo is worth its memory */
+	struct mt_cell_map cells;
+	struct mt_deferred deferred[MT_DEFERRED_MAX];
+	struct mt_cell_entry small_map[16];
+	struct mt_capture capture;
+};
+
+/* Who called a hooked function: state of the caller right after the call returns. */
+struct mt_caller {
+	uintptr_t sp, ra, fp;
+};
+
+/* The caller of the function in which this is expanded. */
+#define MT_CALLER()                                                                                \
+	((struct mt_caller){(uintptr_t)__builtin_dwarf_cfa(), (uintptr_t)__builtin_return_address(0), \
+			    *(uintptr_t *)__builtin_frame_address(0)})
+
+struct mt_rt {
+	/* read by every event; written at start only */
+	struct mt_state_header *hdr;
+	struct mt_state_live *live;
+	struct mt_state_cell *cells;
+	struct mt_state_site *sites;
+	struct mt_state_node *nodes;
+	struct mt_state_large *large;
+	struct mt_state_thread *threads;
+	void **index_top;         /* see runtime/index.h */
+	uint32_t index_shift;     /* granule = 2^index_shift bytes: the allocator's least spacing */
+	uint32_t single;          /* 1 while one thread has been seen: peaks are exact */
+	uint32_t compare_pid;     /* 1: fork is noticed by getpid */
+	int pid;
+	uint64_t tick_start;
+	uint32_t unit_shift;
+
+	volatile uint32_t phase;  /* enum mt_rt_phase, atomic */
+	volatile uint32_t no_storage; /* the kernel gave none: stop asking */
+	struct mt_options options;
+	char state_dir[256];
+	char state_path[320];
+	size_t file_bytes;
+	struct mt_state_region *region[MT_REGIONS]; /* by enum mt_state_region_kind */
+
+	/* private arena */
+	char *arena;
+	size_t arena_bytes;
+	volatile size_t arena_used;
+
+	/* modules; guarded by modules_lock, list published through mt_unwind.modules */
+	uint32_t modules_lock;
+	uint64_t notifier_patched; /* 1: the loader bumps mt_rt_change_count by itself */
+	uint32_t wipe_armed;
+};
+
+extern struct mt_rt mt_rt MT_HIDDEN;
+
+/* Rises with every change of the loader's list. Written by the patched notifier and by hooks. */
+extern volatile uint64_t mt_rt_change_count MT_HIDDEN;
+
+/* 1 in the process that started the tracker, 0 in a forked child (the kernel wipes the page). */
+extern volatile uint64_t mt_rt_wipe[] MT_HIDDEN;
+
+/*
+ * Starts the tracker if it has not been started; called by every hook that finds no thread state.
+ * After it mt_rt.phase is ON or OFF, or STARTING when another thread (or an outer call) is at it.
+ */
+void mt_rt_start(void);
+
+/* First thing in a forked child (and at the first hook after a raw clone): drop the parent's state. */
+void mt_rt_child(void);
+
+/* Turns tracking off for good in this process. */
+void mt_rt_stop(void);
+
+/* Counts one lost event. Any thread. */
+MT_INLINE void mt_rt_lost(enum mt_state_lost what)
+{
+	if (mt_rt.hdr)
+		__atomic_fetch_add(&mt_rt.hdr->lost[what], 1, __ATOMIC_RELAXED);
+}
+
+MT_INLINE void mt_rt_note(uint64_t bits)
+{
+	if (mt_rt.hdr)
+		__atomic_fetch_or(&mt_rt.hdr->notes, bits, __ATOMIC_RELAXED);
+}
+
+#endif

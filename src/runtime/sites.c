@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hash tables here only grow: a full one is copied into one of twice the size and the old one stays
+ * where it is, because a lookup without lock may still be in it. Inserts happen under sites_lock, at
+ * the first sight of a stack; lookups take no lock.
+ */
+#include "runtime/sites.h"
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/sys.h"
+#include "runtime/arena.h"
+#include "runtime/lock.h"
+#include "runtime/storage.h"
+
+/* key -> value; value 0 = free. Key is written before value (release), read after it (acquire). */
+struct table {
+	uint32_t mask, used;
+	struct table_entry {
+		uint64_t key;
+		uint32_t value, check;
+	} entry[];
+};
+
+enum { FIRST_ENTRIES = 1024, SOURCES = 4096 };
+
+static uint32_t sites_lock;
+static struct table *site_table; /* site hash -> site; published with release */
+static struct table *node_table; /* hash of (parent, pc, meta) -> node; guarded by sites_lock */
+static struct table *source_table; /* address of a file name -> strings offset */
+static struct table *label_table;  /* hash of a label's text -> label number */
+
+void mt_sites_forget(void)
+{
+	sites_lock = 0;
+	site_table = node_table = source_table = label_table = NULL;
+}
+
+static uint64_t mix(uint64_t h)
+{
+	h ^= h >> 32;
+	h *= 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
+
+static uint32_t table_find(struct table *const *place, uint64_t key, uint32_t check)
+{
+	const struct table *t = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+	if (!t)
+		return 0;
+	for (uint32_t i = (uint32_t)mix(key) & t->mask;; i = (i + 1) & t->mask) {
+		uint32_t value = __atomic_load_n(&t->entry[i].value, __ATOMIC_ACQUIRE);
+		if (!value)
+			return 0;
+		if (t->entry[i].key == key && t->entry[i].check == check)
+			return value;
+	}
+}
+
+static void table_put(struct table *t, uint64_t key, uint32_t check, uint32_t value)
+{
+	uint32_t i = (uint32_t)mix(key) & t->mask;
+	while (t->entry[i].value)
+		i = (i + 1) & t->mask;
+	t->entry[i].key = key;
+	t->entry[i].check = check;
+	__atomic_store_n(&t->entry[i].value, value, __ATOMIC_RELEASE);
+	t->used++;
+}
+
+/* Room for one more entry; caller holds sites_lock. 0 or -ENOMEM. */
+static int table_room_locked(struct table **place)
+{
+	struct table *t = *place;
+	if (t && t->used * 4 < (t->mask + 1) * 3)
+		return 0;
+	uint32_t n = t ? (t->mask + 1) * 2 : FIRST_ENTRIES;
+	struct table *made = mt_arena_take(sizeof(*made) + n * sizeof(made->entry[0]));
+	if (!made)
+		return -MT_ENOMEM;
+	made->mask = n - 1;
+	for (uint32_t i = 0; t && i <= t->mask; i++)
+		if (t->entry[i].value)
+			table_put(made, t->entry[i].key, t->entry[i].check, t->entry[i].value);
+	__atomic_store_n(place, made, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* Child of `parent` in the stack tree; caller holds sites_lock. 0: full. */
+static uint32_t node_child_locked(uint32_t parent, uint64_t pc, uint32_t meta)
+{
+	uint64_t key = mix(pc + ((uint64_t)parent << 32 | parent)) ^ (uint64_t)meta << 40;
+	for (;; key++) { /* two different children with one key: the next key */
+		uint32_t n = table_find(&node_table, key, parent);
+		if (!n)
+			break;
+		const struct mt_state_node *have = &mt_rt.nodes[n];
+		if (have->pc == pc && have->parent == parent && have->meta == meta)
+			return n;
+	}
+	if (table_room_locked(&node_table))
+		return 0;
+	uint32_t n = mt_storage_take(MT_REGION_NODES, 1);
+	if (!n)
+		return 0;
+	mt_rt.nodes[n] = (struct mt_state_node){.pc = pc, .parent = parent, .meta = meta};
+	table_put(node_table, key, parent, n);
+	return n;
+}
+
+static uint32_t frame_meta(const struct mt_frame *f)
+{
+	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+	const struct mt_module *m = list ? mt_module_list_find(list, f->ra - 1) : NULL;
+	uint32_t kind = f->flags & MT_FRAME_EXACT_PC ? MT_NODE_EXACT : MT_NODE_RETURN;
+	return (m ? m->number & 0xfffff : 0) | kind << 20 | (f->flags & 0xff) << 24;
+}
+
+/* Tree node of the captured stack; caller holds sites_lock. 0: full. */
+static uint32_t stack_node_locked(struct mt_capture *c, uint64_t source)
+{
+	uint32_t node = c->end < MT_NODE_ROOTS ? c->end : 0;
+	uint32_t i = c->count;
+	/* nodes of the outer frames may be known from the previous stack */
+	while (i > 0 && !c->frame[i - 1].node)
+		i--;
+	if (i > 0)
+		node = c->frame[i - 1].node;
+	for (; i < c->count; i++) {
+		node = node_child_locked(node, c->frame[i].ra, frame_meta(&c->frame[i]));
+		if (!node)
+			return 0;
+		c->frame[i].node = node;
+	}
+	if (source)
+		node = node_child_locked(node, source, (uint32_t)MT_NODE_SOURCE << 20);
+	return node;
+}
+
+/*
+ * Does every frame of the site's stack still lie in the module in which it was recorded? A library
+ * that is loaded where another one was gives the same addresses and hash, but is another stack.
+ */
+static int site_is_current(uint32_t site, const struct mt_module_list *list)
+{
+	uint32_t n = mt_rt.sites[site].node;
+	for (; n >= MT_NODE_ROOTS; n = mt_rt.nodes[n].parent) {
+		const struct mt_state_node *node = &mt_rt.nodes[n];
+		if ((node->meta >> 20 & 15) == MT_NODE_SOURCE)
+			continue;
+		const struct mt_module *m = mt_module_list_find(list, node->pc - 1);
+		if ((node->meta & 0xfffff) != (m ? m->number & 0xfffff : 0))
+			return 0;
+	}
+	return 1;
+}
+
+/* The site of the captured stack; *key starts as its hash and ends as the key it stands under. */
+static uint32_t find_site(uint64_t *key, uint64_t tag)
+{
+	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+	for (;; *key = mix(*key + 1)) {
+		uint32_t site = table_find(&site_table, *key, (uint32_t)tag);
+		if (!site || site_is_current(site, list))
+			return site;
+	}
+}
+
+static uint32_t make_site_locked(struct mt_thread *t, uint64_t key, uint64_t tag, uint64_t source)
+{
+	uint32_t site = find_site(&key, tag);
+	if (site)
+		return site;
+	if (table_room_locked(&site_table))
+		return 0;
+	uint32_t node = stack_node_locked(&t->capture, source);
+	site = node ? mt_storage_take(MT_REGION_SITES, 1) : 0;
+	if (!site)
+		return 0;
+	mt_rt.sites[site] = (struct mt_state_site){
+		.node = node,
+		.heap = (uint16_t)(tag >> 8),
+		.call = (uint8_t)tag,
+		.label = (uint32_t)(tag >> 32),
+		.first_unit = (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED),
+		.hash = key,
+	};
+	table_put(site_table, key, (uint32_t)tag, site);
+	return site;
+}
+
+static struct mt_cell_entry *cell_entry(struct mt_cell_map *map, uint64_t hash)
+{
+	uint32_t i = (uint32_t)mix(hash) & map->mask;
+	while (map->entry[i].cell && map->entry[i].hash != hash)
+		i = (i + 1) & map->mask;
+	return &map->entry[i];
+}
+
+/* Room for one more entry in the thread's map. 0 or -ENOMEM. */
+static int cell_map_room(struct mt_thread *t)
+{
+	struct mt_cell_map *map = &t->cells;
+	if (!map->entry) {
+		map->entry = t->small_map;
+		map->mask = MT_ARRAY_LEN(t->small_map) - 1;
+	}
+	if (map->used * 4 < (map->mask + 1) * 3)
+		return 0;
+	struct mt_cell_map old = *map;
+	uint32_t n = (old.mask + 1) * 4;
+	struct mt_cell_entry *made = mt_arena_take(n * sizeof(*made));
+	if (!made)
+		return -MT_ENOMEM;
+	map->entry = made;
+	map->mask = n - 1;
+	for (uint32_t i = 0; i <= old.mask; i++)
+		if (old.entry[i].cell)
+			*cell_entry(map, old.entry[i].hash) = old.entry[i];
+	return 0;
+}
+
+/* Key of a thread's "cell of this site" entry; capture hashes are other 64-bit numbers. */
+static uint64_t site_entry_key(uint32_t site)
+{
+	return mix(site + 0x51ed270b27b4f3c9u);
+}
+
+/* The thread's cell of a site, made when it has none. 0: full. */
+static uint32_t cell_of_site(struct mt_thread *t, uint32_t site)
+{
+	uint64_t key = site_entry_key(site);
+	if (cell_map_room(t))
+		return 0;
+	struct mt_cell_entry *e = cell_entry(&t->cells, key);
+	if (e->cell)
+		return e->cell;
+	uint32_t cell = mt_storage_take(MT_REGION_CELLS, 1);
+	if (!cell)
+		return 0;
+	mt_rt.cells[cell].site = site;
+	mt_rt.cells[cell].thread = (uint16_t)t->number;
+	mt_rt.cells[cell].at_peak_epoch = __atomic_load_n(&mt_rt.hdr->peak_epoch, __ATOMIC_RELAXED);
+	if (__atomic_fetch_add(&mt_rt.sites[site].cell_count, 1, __ATOMIC_RELAXED) == 1)
+		mt_rt.sites[site].shared = 1;
+	*e = (struct mt_cell_entry){.hash = key, .cell = cell};
+	t->cells.used++;
+	return cell;
+}
+
+/* The stack is not known to this thread, or its modules changed: find or make its site and cell. */
+MT_COLD static uint32_t cell_for_stack_slow(struct mt_thread *t, uint64_t hash, uint64_t tag,
+					    uint64_t source, uint32_t generation)
+{
+	uint64_t key = hash;
+	uint32_t site = find_site(&key, tag), cell = 0;
+	if (!site && mt_lock(&sites_lock)) {
+		site = make_site_locked(t, hash, tag, source);
+		mt_unlock(&sites_lock);
+	}
+	if (site)
+		cell = cell_of_site(t, site);
+	if (!cell || cell_map_room(t)) {
+		mt_rt_lost(MT_LOST_SITE_FULL);
+		return cell;
+	}
+	struct mt_cell_entry *e = cell_entry(&t->cells, hash);
+	t->cells.used += !e->cell;
+	*e = (struct mt_cell_entry){.hash = hash, .cell = cell, .generation = generation};
+	return cell;
+}
+
+uint32_t mt_site_cell(struct mt_thread *t, uint64_t tag, uint64_t source)
+{
+	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+	uint64_t hash = t->capture.hash;
+	struct mt_cell_entry *e = t->cells.entry ? cell_entry(&t->cells, hash) : NULL;
+	uint32_t cell = e && e->cell && e->generation == list->generation ? e->cell : 0;
+	if (!cell)
+		cell = cell_for_stack_slow(t, hash, tag, source, list->generation);
+	if (cell)
+		mt_capture_remember(&t->capture, cell);
+	return cell;
+}
+
+uint32_t mt_site_cell_for_free(struct mt_thread *t, uint32_t site)
+{
+	return cell_of_site(t, site);
+}
+
+MT_COLD void mt_cell_count_size_slow(struct mt_state_cell *cell, uint32_t bucket)
+{
+	if (!cell->size_known) {
+		cell->size_known = 1;
+		cell->size_bucket = (uint8_t)bucket;
+		return;
+	}
+	if (!cell->hist) {
+		uint32_t h = mt_storage_take(MT_REGION_HISTS, 1);
+		if (!h) {
+			mt_rt_lost(MT_LOST_HIST_FULL);
+			cell->size_known = 2; /* sizes of this cell are not known any more */
+			return;
+		}
+		struct mt_state_hist *made =
+			(struct mt_state_hist *)mt_storage_base(MT_REGION_HISTS) + h;
+		/* this allocation is already in cell->allocs */
+		uint64_t before = cell->allocs - 1;
+		made->count[cell->size_bucket] = before > UINT32_MAX ? UINT32_MAX : (uint32_t)before;
+		cell->hist = h;
+	}
+	struct mt_state_hist *hist =
+		(struct mt_state_hist *)mt_storage_base(MT_REGION_HISTS) + cell->hist;
+	if (hist->count[bucket] != UINT32_MAX)
+		hist->count[bucket]++;
+}
+
+uint32_t mt_site_source_file(const char *file)
+{
+	uint32_t have = table_find(&source_table, (uintptr_t)file, 0);
+	const char *strings = mt_storage_base(MT_REGION_STRINGS);
+	if (have && mt_str_equal(strings + have, file))
+		return have;
+	if (have || !mt_lock(&sites_lock)) /* an unloaded library's literal: another name is there now */
+		return mt_storage_string(file);
+	uint32_t at = mt_storage_string(file);
+	if (at && !table_room_locked(&source_table))
+		table_put(source_table, (uintptr_t)file, 0, at);
+	mt_unlock(&sites_lock);
+	return at;
+}
+
+static uint32_t make_label_locked(const char *text, uint64_t key)
+{
+	if (table_room_locked(&label_table))
+		return 0;
+	uint32_t number = mt_storage_take(MT_REGION_LABELS, 1);
+	if (!number)
+		return 0;
+	struct mt_state_label *label = mt_storage_base(MT_REGION_LABELS);
+	label[number].name_string = mt_storage_string(text);
+	table_put(label_table, key, 0, number);
+	return number;
+}
+
+uint32_t mt_site_label(const char *text)
+{
+	const struct mt_state_label *label = mt_storage_base(MT_REGION_LABELS);
+	const char *strings = mt_storage_base(MT_REGION_STRINGS);
+	uint64_t key = mt_hash_bytes(text, mt_str_len(text), 1);
+	for (;; key++) {
+		uint32_t number = table_find(&label_table, key, 0);
+		if (!number)
+			break;
+		if (mt_str_equal(strings + label[number].name_string, text))
+			return number;
+	}
+	if (!mt_lock(&sites_lock))
+		return 0;
+	uint32_t number = table_find(&label_table, key, 0);
+	if (!number || !mt_str_equal(strings + label[number].name_string, text))
+		number = make_label_locked(text, number ? key + 1 : key);
+	mt_unlock(&sites_lock);
+	return number;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_SITES_H
+#define MT_RUNTIME_SITES_H
+
+/*
+ * From a captured stack to the counters it belongs to: stack tree nodes, sites (stack + function +
+ * heap + label), and cells (a site's counters in one thread). Known (stack, tag) pairs never come
+ * here: the capture's token is the cell.
+ */
+
+#include "runtime/rt.h"
+
+/* Identity beside the stack, packed for mt_capture_stack(). */
+MT_INLINE uint64_t mt_site_tag(uint32_t call, uint32_t heap, uint32_t label)
+{
+	return (uint64_t)call | (uint64_t)heap << 8 | (uint64_t)label << 32;
+}
+
+/*
+ * The calling thread's cell for the stack that its capture describes; makes node, site and cell when
+ * they are new, and remembers the cell as the capture's token. 0: a table is full (counted).
+ * source: strings offset << 32 | line to put in front of the stack, or 0.
+ */
+uint32_t mt_site_cell(struct mt_thread *t, uint64_t tag, uint64_t source);
+
+/* The calling thread's cell for a site whose block it frees; 0: table full. */
+uint32_t mt_site_cell_for_free(struct mt_thread *t, uint32_t site);
+
+/* Counts a size that is not in the cell's only bucket. Owner thread. */
+void mt_cell_count_size_slow(struct mt_state_cell *cell, uint32_t bucket);
+
+/* In a forked child: no site is known. */
+void mt_sites_forget(void);
+
+/* Strings offset of a source file's name (a literal: keyed by address and content), 0: no room. */
+uint32_t mt_site_source_file(const char *file);
+
+/* Number of a label's text, made when it is new; 0: no room. */
+uint32_t mt_site_label(const char *text);
+
+#endif

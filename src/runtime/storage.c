@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The state file: a sparse file in the launcher's directory or in one of our own in /dev/shm, mapped
+ * shared. Regions have fixed places and capacities; storage is asked from the kernel in growing steps
+ * with MADV_POPULATE_WRITE, which reports a full file system instead of killing us and needs no
+ * descriptor; kernels without it (before 5.14) get fallocate through a descriptor that is opened for
+ * the moment.
+ */
+#include "runtime/storage.h"
+
+#include "core/clock.h"
+#include "core/fmt.h"
+#include "core/mem.h"
+#include "core/sys.h"
+
+struct plan {
+	uint16_t kind;
+	uint16_t elem_bytes;
+	uint32_t least;    /* capacity below which there is no point in starting */
+	uint64_t capacity; /* when nothing limits us */
+};
+
+static const struct plan plan[] = {
+	{MT_REGION_HEAPS, sizeof(struct mt_state_heap), MT_HEAPS_MAX, MT_HEAPS_MAX},
+	{MT_REGION_STRINGS, 1, 16384, 16 << 20},
+	{MT_REGION_MODULES, sizeof(struct mt_state_module), 256, 16384},
+	{MT_REGION_LABELS, sizeof(struct mt_state_label), 64, 65535},
+	{MT_REGION_THREADS, sizeof(struct mt_state_thread), 64, 65535},
+	{MT_REGION_NODES, sizeof(struct mt_state_node), 2048, 32 << 20},
+	{MT_REGION_SITES, sizeof(struct mt_state_site), 512, 4 << 20},
+	{MT_REGION_CELLS, sizeof(struct mt_state_cell), 512, 8 << 20},
+	{MT_REGION_HISTS, sizeof(struct mt_state_hist), 64, 2 << 20},
+	{MT_REGION_LARGE, sizeof(struct mt_state_large), 512, 16 << 20},
+	{MT_REGION_LIVE, sizeof(struct mt_state_live), 8192, 512ull << 20},
+};
+
+enum { GROW_LEAST = 16384, GROW_MOST = 1 << 20, LOCK_SPINS = 20000, LIMIT_SHARE = 8 };
+
+/* Bytes that the limits leave for the file. */
+static uint64_t size_limit(void)
+{
+	struct mt_rlimit64 as = {UINT64_MAX, 0}, fsize = {UINT64_MAX, 0};
+	mt_sys_getrlimit(MT_RLIMIT_AS, &as);
+	mt_sys_getrlimit(MT_RLIMIT_FSIZE, &fsize);
+	return MT_MIN(as.cur / LIMIT_SHARE, fsize.cur);
+}
+
+/* Lays the regions out with capacities divided by 2^shift; returns the file's size. */
+static uint64_t lay_out(struct mt_state_region *region, unsigned shift)
+{
+	uint64_t at = MT_STATE_HEADER_BYTES;
+	for (size_t i = 0; i < MT_ARRAY_LEN(plan); i++) {
+		struct mt_state_region *r = &region[i];
+		r->kind = plan[i].kind;
+		r->elem_bytes = plan[i].elem_bytes;
+		r->capacity = MT_MAX(plan[i].capacity >> shift, plan[i].least);
+		r->offset = at;
+		at = MT_ALIGN_UP(at + r->capacity * r->elem_bytes, 65536);
+	}
+	return at;
+}
+
+/* Directory and file name; the directory is made when no launcher gave one. */
+static int make_directory(const char *parent)
+{
+	uint64_t random = 0;
+	struct mt_fmt f;
+	if (mt_sys_getrandom(&random, sizeof(random)) != sizeof(random))
+		random = mt_clock_ticks() * 0x9e3779b97f4a7c15u ^ (uintptr_t)&random;
+	mt_fmt_init(&f, mt_rt.state_dir, sizeof(mt_rt.state_dir));
+	mt_fmt_str(&f, parent);
+	mt_fmt_str(&f, "/memtrack-");
+	mt_fmt_u64(&f, (uint64_t)mt_sys0(__NR_getuid));
+	mt_fmt_str(&f, "-");
+	mt_fmt_hex(&f, random, 16);
+	return (int)mt_sys3(__NR_mkdirat, MT_AT_FDCWD, mt_rt.state_dir, 0700);
+}
+
+static int open_in_directory(void)
+{
+	for (uint64_t sequence = 1; sequence < 10000; sequence++) {
+		struct mt_fmt f;
+		mt_fmt_init(&f, mt_rt.state_path, sizeof(mt_rt.state_path));
+		mt_fmt_str(&f, mt_rt.state_dir);
+		mt_fmt_str(&f, "/");
+		mt_fmt_u64(&f, (uint64_t)mt_rt.pid);
+		mt_fmt_str(&f, ".");
+		mt_fmt_u64(&f, sequence);
+		mt_fmt_str(&f, ".mtk");
+		long fd = mt_sys_open(mt_rt.state_path,
+				      MT_O_RDWR | MT_O_CREAT | MT_O_EXCL | MT_O_CLOEXEC, 0600);
+		if (fd != -MT_EEXIST)
+			return (int)fd;
+	}
+	return -MT_EEXIST;
+}
+
+static int open_file(void)
+{
+	static const char *const parents[] = {"/dev/shm", "/tmp"};
+	int fd = -MT_ENOENT;
+	struct mt_fmt f;
+	const char *given = mt_rt.options.state_dir;
+	if (mt_rt.state_dir[0] || given[0]) { /* forked child: the parent's directory */
+		if (!mt_rt.state_dir[0]) {
+			mt_fmt_init(&f, mt_rt.state_dir, sizeof(mt_rt.state_dir));
+			mt_fmt_str(&f, given);
+		}
+		fd = open_in_directory();
+		if (fd >= 0)
+			return fd;
+	}
+	for (size_t i = 0; i < MT_ARRAY_LEN(parents) && fd < 0; i++) {
+		fd = make_directory(parents[i]);
+		if (fd == 0)
+			fd = open_in_directory();
+	}
+	return fd;
+}
+
+/* Storage for [at, at + bytes) of the mapping. 0 or a negative errno value. */
+static int populate(uint64_t at, uint64_t bytes)
+{
+	long err = -MT_EINVAL;
+	if (!mt_rt.compare_pid) /* an emulator accepts every advice and does nothing */
+		err = mt_sys_madvise((char *)mt_rt.hdr + at, bytes, MT_MADV_POPULATE_WRITE);
+	if (err != -MT_EINVAL)
+		return (int)err;
+	long fd = mt_sys_open(mt_rt.state_path, MT_O_RDWR | MT_O_CLOEXEC, 0);
+	if (fd < 0)
+		return (int)fd;
+	err = mt_sys_fallocate((int)fd, 0, (int64_t)at, (int64_t)bytes);
+	mt_sys_close((int)fd);
+	return (int)err;
+}
+
+static void read_boot_id(uint8_t *ret_id)
+{
+	char text[40];
+	long fd = mt_sys_open("/proc/sys/kernel/random/boot_id", MT_O_RDONLY | MT_O_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	long n = mt_sys_read((int)fd, text, sizeof(text));
+	mt_sys_close((int)fd);
+	unsigned digits = 0;
+	for (long i = 0; i < n && digits < 32; i++) {
+		int c = text[i], v = c >= 'a' ? c - 'a' + 10 : c - '0';
+		if (v < 0 || v > 15)
+			continue;
+		ret_id[digits / 2] = (uint8_t)(ret_id[digits / 2] << 4 | v);
+		digits++;
+	}
+}
+
+/* Field 22 of /proc/self/stat: start time; the name in field 2 may hold blanks and brackets. */
+static uint64_t read_proc_start(void)
+{
+	char text[1024];
+	long fd = mt_sys_open("/proc/self/stat", MT_O_RDONLY | MT_O_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	long n = mt_sys_read((int)fd, text, sizeof(text) - 1);
+	mt_sys_close((int)fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	const char *s = text + n;
+	while (s > text && *s != ')')
+		s--;
+	for (int field = 2; field < 22; field++) {
+		while (*s && *s != ' ')
+			s++;
+		while (*s == ' ')
+			s++;
+	}
+	uint64_t v = 0;
+	mt_fmt_parse_u64(&s, &v);
+	return v;
+}
+
+static void fill_header(struct mt_state_header *h)
+{
+	mt_mem_copy(h->magic, MT_STATE_MAGIC, sizeof(h->magic));
+	h->version_major = MT_STATE_VERSION_MAJOR;
+	h->version_minor = MT_STATE_VERSION_MINOR;
+	h->byte_order = MT_STATE_BYTE_ORDER;
+	h->header_bytes = MT_STATE_HEADER_BYTES;
+	h->page_bytes = 4096;
+	h->pointer_bytes = sizeof(void *);
+#if defined(__x86_64__)
+	h->arch = MT_ARCH_X86_64;
+#else
+	h->arch = MT_ARCH_AARCH64;
+#endif
+	h->mode = mt_rt.options.mode;
+	h->control = 1;
+	h->pid = mt_rt.pid;
+	h->ppid = mt_sys_getppid();
+	h->depth = mt_rt.options.depth;
+	h->launcher_pid = mt_rt.options.launcher_pid;
+	h->max_bytes = mt_rt.options.max_bytes;
+	h->peak_bound_bytes = MT_PEAK_STEP;
+	h->peak_epoch = 1; /* cells start with 0: "no state saved" */
+	h->tick_start = mt_clock_ticks();
+	h->mono_start_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+	h->wall_start_ns = mt_sys_clock_ns(MT_CLOCK_REALTIME);
+	h->unit_shift = mt_clock_unit_shift();
+	h->proc_start = read_proc_start();
+	read_boot_id(h->boot_id);
+}
+
+static int map_file(int fd)
+{
+	struct mt_state_region region[MT_STATE_REGIONS_MAX];
+	uint64_t limit = size_limit(), size;
+	unsigned shift = 0;
+	mt_mem_zero(region, sizeof(region));
+	while ((size = lay_out(region, shift)) > limit && shift < 20)
+		shift++;
+	if (size > limit)
+		return -MT_ENOMEM;
+	int err = (int)mt_sys_ftruncate(fd, (int64_t)size);
+	if (err < 0)
+		return err;
+	long at = mt_sys_mmap(NULL, size, MT_PROT_READ | MT_PROT_WRITE, MT_MAP_SHARED, fd, 0);
+	if (mt_sys_is_error(at))
+		return (int)at;
+	mt_rt.hdr = (struct mt_state_header *)at;
+	mt_rt.file_bytes = size;
+	mt_sys_madvise(mt_rt.hdr, size, MT_MADV_DONTDUMP);
+	err = populate(0, MT_STATE_HEADER_BYTES);
+	if (err)
+		return err;
+	fill_header(mt_rt.hdr);
+	if (shift)
+		mt_rt.hdr->notes |= MT_NOTE_REDUCED_BY_LIMIT;
+	mt_mem_copy(mt_rt.hdr->region, region, sizeof(region));
+	for (size_t i = 0; i < MT_ARRAY_LEN(plan); i++)
+		mt_rt.region[plan[i].kind] = &mt_rt.hdr->region[i];
+	return 0;
+}
+
+static int first_elements(void)
+{
+	/* element 0 means "none" everywhere; nodes 0..15 are the stack tree's roots */
+	static const uint8_t kinds[] = {MT_REGION_STRINGS, MT_REGION_MODULES, MT_REGION_THREADS,
+					MT_REGION_SITES,   MT_REGION_CELLS,   MT_REGION_HISTS,
+					MT_REGION_LIVE,	   MT_REGION_LARGE,   MT_REGION_LABELS};
+	for (size_t i = 0; i < MT_ARRAY_LEN(kinds); i++) {
+		mt_storage_take(kinds[i], 1);
+		if (mt_rt.region[kinds[i]]->used != 1 || !mt_rt.region[kinds[i]]->committed_bytes)
+			return -MT_ENOSPC;
+	}
+	mt_storage_take(MT_REGION_NODES, MT_NODE_ROOTS);
+	mt_storage_take(MT_REGION_HEAPS, MT_HEAP_FIRST_CUSTOM);
+	return mt_rt.no_storage ? -MT_ENOSPC : 0;
+}
+
+int mt_storage_create(void)
+{
+	int fd = open_file();
+	if (fd < 0)
+		return fd;
+	int err = map_file(fd);
+	mt_sys_close(fd);
+	if (!err) {
+		mt_rt.live = mt_storage_base(MT_REGION_LIVE);
+		mt_rt.cells = mt_storage_base(MT_REGION_CELLS);
+		mt_rt.sites = mt_storage_base(MT_REGION_SITES);
+		mt_rt.nodes = mt_storage_base(MT_REGION_NODES);
+		mt_rt.large = mt_storage_base(MT_REGION_LARGE);
+		mt_rt.threads = mt_storage_base(MT_REGION_THREADS);
+		mt_rt.tick_start = mt_rt.hdr->tick_start;
+		mt_rt.unit_shift = mt_rt.hdr->unit_shift;
+		err = first_elements();
+	}
+	if (err) {
+		mt_storage_unlink();
+		if (mt_rt.hdr)
+			mt_sys_munmap(mt_rt.hdr, mt_rt.file_bytes);
+		mt_rt.hdr = NULL;
+	}
+	return err;
+}
+
+void mt_storage_unlink(void)
+{
+	mt_sys_unlink(mt_rt.state_path);
+	if (!mt_rt.options.state_dir[0]) /* our own directory: goes when it is empty */
+		mt_sys3(__NR_unlinkat, MT_AT_FDCWD, mt_rt.state_dir, 0x200 /* AT_REMOVEDIR */);
+}
+
+void mt_storage_detach(void)
+{
+	if (!mt_rt.hdr)
+		return;
+	long at = mt_sys_mmap(mt_rt.hdr, mt_rt.file_bytes, MT_PROT_READ | MT_PROT_WRITE,
+			      MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED | MT_MAP_NORESERVE, -1, 0);
+	if (mt_sys_is_error(at)) /* strict overcommit: unreachable is as good as private */
+		mt_sys_mmap(mt_rt.hdr, mt_rt.file_bytes, MT_PROT_READ,
+			    MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED, -1, 0);
+}
+
+static int lock_growth(uint32_t tid)
+{
+	for (int i = 0; i < LOCK_SPINS; i++) {
+		uint32_t free = 0;
+		if (__atomic_compare_exchange_n(&mt_rt.hdr->grow_lock, &free, tid, 0, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return 1;
+		if (i % 64 == 63)
+			mt_sys_sched_yield();
+	}
+	mt_rt_lost(MT_LOST_LOCK);
+	return 0;
+}
+
+/* Commits storage up to `need` bytes of the region. 0 or a negative errno value. */
+static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
+{
+	if (mt_rt.no_storage)
+		return -MT_ENOSPC;
+	if (!lock_growth((uint32_t)mt_sys_gettid()))
+		return -MT_EINTR;
+	int err = 0;
+	uint64_t have = r->committed_bytes;
+	if (have < need) {
+		uint64_t step = MT_MIN(MT_MAX(have / 2, GROW_LEAST), GROW_MOST);
+		uint64_t end = MT_MAX(MT_ALIGN_UP(need, 4096), MT_ALIGN_UP(have + step, 4096));
+		end = MT_MIN(end, MT_ALIGN_UP(r->capacity * r->elem_bytes, 4096));
+		uint64_t all = mt_rt.hdr->committed_bytes + end - have;
+		err = mt_rt.hdr->max_bytes && all > mt_rt.hdr->max_bytes ? -MT_ENOSPC
+									 : populate(r->offset + have, end - have);
+		if (!err) {
+			mt_rt.hdr->committed_bytes = all;
+			__atomic_store_n(&r->committed_bytes, end, __ATOMIC_RELEASE);
+		} else if (err != -MT_EINTR) {
+			mt_rt.no_storage = 1;
+			mt_rt_note(MT_NOTE_STORAGE_ENDED);
+		}
+		mt_rt.hdr->tick_mark = mt_clock_ticks();
+		mt_rt.hdr->mono_mark_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+	}
+	__atomic_store_n(&mt_rt.hdr->grow_lock, 0, __ATOMIC_RELEASE);
+	return err;
+}
+
+uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count)
+{
+	struct mt_state_region *r = mt_rt.region[kind];
+	if (!r || (mt_rt.no_storage &&
+		   __atomic_load_n(&r->used, __ATOMIC_RELAXED) * r->elem_bytes >= r->committed_bytes))
+		goto refused;
+	uint64_t at = __atomic_fetch_add(&r->used, count, __ATOMIC_RELAXED);
+	if (at + count > r->capacity)
+		goto refused;
+	uint64_t need = (at + count) * r->elem_bytes;
+	if (need > __atomic_load_n(&r->committed_bytes, __ATOMIC_ACQUIRE)) {
+		if (grow(r, need)) {
+			mt_rt_lost(MT_LOST_STORAGE);
+			goto refused;
+		}
+	}
+	return (uint32_t)at;
+refused:
+	if (r)
+		__atomic_fetch_add(&r->refused, count, __ATOMIC_RELAXED);
+	return 0;
+}
+
+uint32_t mt_storage_string(const char *s)
+{
+	size_t len = s ? mt_str_len(s) : 0;
+	if (!len || len > 65535)
+		return 0;
+	uint32_t at = mt_storage_take(MT_REGION_STRINGS, (uint32_t)len + 1);
+	if (at)
+		mt_mem_copy((char *)mt_storage_base(MT_REGION_STRINGS) + at, s, len + 1);
+	return at;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_STORAGE_H
+#define MT_RUNTIME_STORAGE_H
+
+/*
+ * The state file as its writer sees it: creation, and elements of its regions. A page is written only
+ * after the kernel gave storage for it (a full tmpfs must not become SIGBUS). No descriptor is kept.
+ */
+
+#include "runtime/rt.h"
+
+/* Creates and maps the file and writes its header. 0, or a negative errno value (nothing is left). */
+int mt_storage_create(void);
+
+/* Removes the file's name (leak_report at exit, failed start). */
+void mt_storage_unlink(void);
+
+/* In a forked child: private zero pages take the place of the parent's file. */
+void mt_storage_detach(void);
+
+/*
+ * Hands out `count` consecutive elements: index of the first (never 0), or 0 when the region is full or
+ * the kernel gave no storage (counted in the region's `refused` and, for storage, in lost[]).
+ * Any thread; waits for another thread's growth for a bounded time.
+ */
+uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count);
+
+/* Copies a string into the STRINGS region: its offset, or 0 (empty, or no room). */
+uint32_t mt_storage_string(const char *s);
+
+/* Start of a region's elements in our mapping. */
+MT_INLINE void *mt_storage_base(enum mt_state_region_kind kind)
+{
+	return (char *)mt_rt.hdr + mt_rt.region[kind]->offset;
+}
+
+#endif

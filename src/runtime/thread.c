@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Thread states live in a table that only grows. A dead owner's state is reused: its free records and
+ * memory go on, and once many rows of the state file are used up, its row too.
+ */
+#include "runtime/thread.h"
+
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/sys.h"
+#include "runtime/arena.h"
+#include "runtime/lock.h"
+#include "runtime/storage.h"
+
+enum { STATES_MAX = 65536, REUSE_PROBES = 16, FRESH_ROWS = 4096, MEMO_AFTER = 64 };
+
+__thread struct mt_thread *mt_self __attribute__((tls_model("initial-exec")));
+
+static struct mt_thread **states; /* guarded by threads_lock */
+static uint32_t state_count, reuse_cursor;
+static uint32_t threads_lock;
+
+void mt_threads_forget(void)
+{
+	states = NULL;
+	state_count = reuse_cursor = threads_lock = 0;
+}
+
+static int is_dead(const struct mt_thread *t)
+{
+	return mt_sys_tgkill(mt_rt.pid, (int)t->tid, 0) == -MT_ESRCH;
+}
+
+/* A state whose thread is gone (or that had our own tid), or NULL; looks at a bounded number. */
+static struct mt_thread *find_dead_locked(uint32_t tid)
+{
+	uint32_t probes = MT_MIN(state_count, REUSE_PROBES);
+	while (probes--) {
+		if (reuse_cursor >= state_count)
+			reuse_cursor = 0;
+		struct mt_thread *t = states[reuse_cursor++];
+		if (t->tid == tid || is_dead(t))
+			return t;
+	}
+	return NULL;
+}
+
+static struct mt_thread *new_state_locked(void)
+{
+	if (!states)
+		states = mt_arena_take(STATES_MAX * sizeof(*states));
+	if (!states || state_count >= STATES_MAX)
+		return NULL;
+	struct mt_thread *t = mt_arena_take(sizeof(*t));
+	if (t)
+		states[state_count++] = t;
+	return t;
+}
+
+static void read_name(struct mt_thread *t)
+{
+	char name[16] = {0};
+	if (mt_sys_prctl(MT_PR_GET_NAME, (unsigned long)name, 0) == 0)
+		mt_mem_copy(t->row->name, name, sizeof(name));
+}
+
+/* Gives the state a row of its own; the old one stays as the dead thread left it. */
+static int give_row(struct mt_thread *t)
+{
+	uint32_t number = 0;
+	if (!t->number || mt_rt.region[MT_REGION_THREADS]->used < FRESH_ROWS)
+		number = mt_storage_take(MT_REGION_THREADS, 1);
+	if (!number && !t->number)
+		return -MT_ENOSPC;
+	if (number) { /* cells belong to a row: the old row's cells and tokens mean nothing here */
+		if (t->number)
+			t->row->state = 2;
+		t->number = number;
+		t->row = &mt_rt.threads[number];
+		t->cells.used = 0;
+		for (uint32_t i = 0; t->cells.entry && i <= t->cells.mask; i++)
+			t->cells.entry[i] = (struct mt_cell_entry){0};
+		mt_capture_reset(&t->capture);
+		mt_mem_zero(&t->capture.counts, sizeof(t->capture.counts));
+	} else {
+		t->row->reuse_count++;
+	}
+	return 0;
+}
+
+static void count_thread(void)
+{
+	uint32_t before = __atomic_fetch_add(&mt_rt.hdr->threads_seen, 1, __ATOMIC_RELAXED);
+	if (before == 0) {
+		mt_rt.single = 1;
+	} else {
+		mt_rt.single = 0;
+		mt_rt_note(MT_NOTE_PEAK_BOUNDED);
+	}
+}
+
+MT_COLD struct mt_thread *mt_thread_make(void)
+{
+	uint32_t tid = (uint32_t)mt_sys_gettid();
+	if (!mt_lock(&threads_lock))
+		return NULL;
+	struct mt_thread *t = find_dead_locked(tid);
+	int fresh = !t;
+	if (!t)
+		t = new_state_locked();
+	if (t && give_row(t))
+		t = NULL;
+	if (t)
+		t->tid = tid;
+	mt_unlock(&threads_lock);
+	if (!t) {
+		mt_rt_lost(MT_LOST_THREAD_FULL);
+		return NULL;
+	}
+	if (fresh)
+		mt_capture_init(&t->capture, mt_rt.options.depth);
+	t->depth = 0;
+	t->label = 0;
+	t->nested_pointer = 0;
+	t->events = 0;
+	t->name_at = 16;
+	t->memo_at = (uint32_t)t->capture.counts.captures + MEMO_AFTER;
+	t->row->tid = tid;
+	t->row->start_unit = (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
+	read_name(t);
+	__atomic_store_n(&t->row->state, 1, __ATOMIC_RELEASE);
+	count_thread();
+	mt_thread_set_self(t);
+	return t;
+}
+
+void mt_thread_publish_counts(struct mt_thread *t)
+{
+	const struct mt_capture_counts *c = &t->capture.counts;
+	struct mt_state_thread *row = t->row;
+	row->captures = c->captures;
+	row->memo_hits = c->memo_hits;
+	row->same_as_last = c->same_as_last;
+	row->joined = c->joined;
+	row->frames_walked = c->frames_walked;
+	row->row_misses = c->row_misses;
+	for (int i = 0; i < MT_STACK_END_COUNT; i++)
+		row->ends[i] = c->ends[i];
+	row->fp_steps = c->fp_steps;
+}
+
+MT_NOINLINE void mt_thread_tick(struct mt_thread *t)
+{
+	uint64_t unit = (mt_clock_ticks() - mt_rt.tick_start) >> mt_rt.unit_shift;
+	if (unit > __atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED))
+		__atomic_store_n(&mt_rt.hdr->now_unit, unit, __ATOMIC_RELAXED);
+	if (t->events >= t->name_at) { /* threads are named after their start: look again, ever rarer */
+		read_name(t);
+		t->name_at = t->events * 4;
+	}
+	if (!t->capture.memo && t->capture.counts.captures >= t->memo_at) {
+		struct mt_memo *memo = mt_arena_take(mt_memo_bytes());
+		if (memo)
+			mt_capture_memo_attach(&t->capture, memo);
+		t->memo_at = UINT32_MAX;
+	}
+	mt_thread_publish_counts(t);
+}

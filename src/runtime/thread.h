@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_THREAD_H
+#define MT_RUNTIME_THREAD_H
+
+/*
+ * Per-thread state: made at a thread's first event, found again after the thread's death without any
+ * exit hook (the kernel is asked whether the owner still exists when a new thread needs one).
+ */
+
+#include "runtime/rt.h"
+
+/* The door's word for "this thread": the preload and link-time doors use initial-exec TLS. */
+extern __thread struct mt_thread *mt_self __attribute__((tls_model("initial-exec"))) MT_HIDDEN;
+
+MT_INLINE struct mt_thread *mt_thread_self(void)
+{
+	return mt_self;
+}
+
+MT_INLINE void mt_thread_set_self(struct mt_thread *t)
+{
+	mt_self = t;
+}
+
+/* State for the calling thread, or NULL: no memory or no row (counted). Depth is 0. */
+struct mt_thread *mt_thread_make(void);
+
+/* In a forked child: no thread is known. */
+void mt_threads_forget(void);
+
+/* Housekeeping every 16 events: coarse clock, thread name, memo. */
+void mt_thread_tick(struct mt_thread *t);
+
+/* Copies the capture's counters into the thread's row. Owner thread. */
+void mt_thread_publish_counts(struct mt_thread *t);
+
+#endif
