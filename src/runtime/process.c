@@ -6,6 +6,7 @@
 #include "core/sys.h"
 #include "elf/loader.h"
 #include "runtime/arena.h"
+#include "runtime/exec.h"
 #include "runtime/exit_report.h"
 #include "runtime/index.h"
 #include "runtime/lock.h"
@@ -113,7 +114,12 @@ static int start(void)
 		return err;
 	arm_wipe();
 	mt_rt.notifier_patched = (uint64_t)mt_modules_patch_notifier();
-	return begin(&block);
+	err = begin(&block);
+#ifndef MT_BUILD_WRAP
+	if (!err)
+		mt_exec_remember(block.envp);
+#endif
+	return err;
 }
 
 MT_COLD void mt_rt_start(void)
