@@ -256,11 +256,24 @@ static bool has_dot_dot(const char *path)
 	return false;
 }
 
+/* The kernel marks the path of a removed file. */
+static char *without_deleted(const char *path)
+{
+	static const char mark[] = " (deleted)";
+	size_t len = strlen(path), mark_len = sizeof(mark) - 1;
+	char *copy = join3(path, "", "");
+	if (copy && len > mark_len && !strcmp(path + len - mark_len, mark))
+		copy[len - mark_len] = '\0';
+	return copy;
+}
+
 /* DIR/usr/lib/x.so, DIR/lib/x.so, DIR/x.so, each also with ".debug" behind it. */
 static bool try_suffixes(struct search *s, const char *dir)
 {
-	const char *path = s->key->path;
-	if (*path != '/' || has_dot_dot(path))
+	mt_auto(free) char *path = without_deleted(s->key->path);
+	if (!path)
+		s->error = -ENOMEM;
+	if (!path || *path != '/' || has_dot_dot(path))
 		return false;
 	for (const char *rest = path; rest; rest = strchr(rest + 1, '/')) {
 		if (!rest[1])
@@ -315,16 +328,6 @@ static bool try_debuginfod(struct search *s)
 		return false;
 	}
 	return take(s, path, fd);
-}
-
-static char *without_deleted(const char *path)
-{
-	static const char mark[] = " (deleted)";
-	size_t len = strlen(path), mark_len = sizeof(mark) - 1;
-	char *copy = join3(path, "", "");
-	if (copy && len > mark_len && !strcmp(path + len - mark_len, mark))
-		copy[len - mark_len] = '\0';
-	return copy;
 }
 
 /* The recorded path itself. */

@@ -26,8 +26,8 @@ struct mt_symmod {
 	const struct mt_debugfile_options *options;
 	const struct mt_debugfile_key *key;
 	struct mt_debugfile main, debug; /* debug: only when main has no DWARF */
-	bool debug_given;                /* libdwfl has asked for the debug file */
 	int error;                       /* of a callback */
+	bool alt_missing;                /* DWARF refers to a file that is not there */
 };
 
 struct place {
@@ -135,6 +135,7 @@ static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name
 	int fd = r ? -1 : give_file(&alt, ret_name);
 	if (r == -ENOMEM)
 		m->error = r;
+	m->alt_missing |= r != 0;
 	mt_debugfile_done(&alt);
 	return fd;
 }
@@ -163,7 +164,7 @@ static int open_dwfl(struct resolver *r)
 	dwfl_module_info(r->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
 	*userdata = r->m;
 	r->dwarf = dwfl_module_getdwarf(r->module, &r->dwarf_bias);
-	r->incomplete = !r->dwarf;
+	r->incomplete = !r->dwarf || r->m->alt_missing;
 	return r->m->error;
 }
 
