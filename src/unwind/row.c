@@ -671,9 +671,7 @@ mt_row mt_row_pack(const struct mt_rule *r)
 	if (r->cfa == MT_CFA_OTHER || r->cfa == MT_CFA_SIGNAL || r->ra == MT_RULE_OTHER ||
 	    r->ra == MT_RULE_SIGNAL || r->fp == MT_RULE_OTHER || r->fp == MT_RULE_SIGNAL)
 		return mt_row_special(MT_ROW_UNSUPPORTED);
-	if (r->fp == MT_RULE_AT_FP && r->cfa != MT_CFA_AT_FP)
-		return mt_row_special(MT_ROW_UNSUPPORTED);
-	if (r->cfa == MT_CFA_AT_FP || r->cfa == MT_CFA_PLT) {
+	if (r->cfa == MT_CFA_AT_FP || r->cfa == MT_CFA_PLT || r->fp == MT_RULE_AT_FP) {
 #if defined(__x86_64__)
 		if (r->ra != MT_RULE_AT_CFA || r->ra_off != -8)
 			return mt_row_special(MT_ROW_UNSUPPORTED);

@@ -51,7 +51,7 @@ enum mt_rule_cfa {
 enum mt_rule_reg {
 	MT_RULE_SAME = 0,  /* unchanged: still in its register */
 	MT_RULE_AT_CFA,    /* saved at CFA + offset */
-	MT_RULE_AT_FP,     /* saved at the present FP (x86-64, with MT_CFA_AT_FP) */
+	MT_RULE_AT_FP,     /* saved at the present FP (x86-64, functions that realign) */
 	MT_RULE_UNDEFINED, /* of the return address: outermost frame */
 	MT_RULE_SIGNAL,    /* in the ucontext */
 	MT_RULE_OTHER,     /* not evaluated by us */

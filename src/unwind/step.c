@@ -126,6 +126,8 @@ static int load_caller(struct mt_step *s, const struct mt_rule *r, uintptr_t cfa
 	} else if (!s->lr_known) {
 		return MT_STACK_UNSUPPORTED;
 	}
+	if (r->fp == MT_RULE_AT_FP)
+		s->flags |= MT_STEP_USED_FP;
 	if (r->fp == MT_RULE_AT_CFA || r->fp == MT_RULE_AT_FP) {
 		fp_at = r->fp == MT_RULE_AT_FP ? s->fp : cfa + (uintptr_t)(intptr_t)r->fp_off;
 		if (mt_stack_word(s->range, fp_at, &fp))
