@@ -17,7 +17,7 @@ extern struct r_debug *_dl_debug_addr __attribute__((weak));
 extern void *__libc_stack_end __attribute__((weak));
 extern char **__environ __attribute__((weak));
 
-enum { MODULES_MAX = 4096, NAMESPACES_MAX = 32 };
+enum { MODULES_MAX = 4096, NAMESPACES_MAX = 32, ARGS_MAX = 1 << 20 };
 
 static struct {
 	const Elf64_auxv_t *auxv;
@@ -74,32 +74,42 @@ const char *mt_loader_env(char **envp, const char *name)
 	return NULL;
 }
 
+/*
+ * Is this argc, argv[], NULL as the kernel lays them out? The strings lie above the arrays. (A static
+ * glibc program sets __libc_stack_end a little below the block.)
+ */
+static int is_start_block(const long *block)
+{
+	long argc = block[0];
+	if (argc < 0 || argc > ARGS_MAX)
+		return 0;
+	for (long i = 1; i <= argc; i++)
+		if ((unsigned long)block[i] < (unsigned long)(block + argc + 2))
+			return 0;
+	return block[argc + 1] == 0;
+}
+
 int mt_loader_start_block(struct mt_start_block *ret_block)
 {
-	char **envp = NULL;
-	if (&__libc_stack_end && __libc_stack_end) {
-		long *block = __libc_stack_end;
-		ret_block->argc = (int)block[0];
-		ret_block->argv = (char **)(block + 1);
-		envp = ret_block->argv + block[0] + 1;
-	} else if (&__environ && __environ) {
-		/* argv lies right below envp: strings end with a NULL, argc stands before them */
-		envp = __environ;
-		char **a = envp - 1;
-		long n = 0;
-		while (n < (1 << 20) && (long)a[-1] != n)
-			a--, n++;
-		if (n == (1 << 20))
+	long *block = &__libc_stack_end ? __libc_stack_end : NULL;
+	if (!block || !is_start_block(block)) {
+		/* argv's NULL lies right below envp, its strings before it, argc before them */
+		if (!&__environ || !__environ)
 			return -MT_ENOENT;
-		ret_block->argc = (int)n;
-		ret_block->argv = a;
-	} else {
-		return -MT_ENOENT;
+		long n = 0;
+		block = (long *)__environ - 2;
+		while (n < ARGS_MAX && *block != n)
+			block--, n++;
+		if (!is_start_block(block))
+			return -MT_ENOENT;
 	}
-	ret_block->envp = envp;
-	while (*envp)
-		envp++;
-	ret_block->auxv = (const Elf64_auxv_t *)(envp + 1);
+	ret_block->argc = (int)block[0];
+	ret_block->argv = (char **)(block + 1);
+	ret_block->envp = ret_block->argv + block[0] + 1;
+	char **end = ret_block->envp;
+	while (*end)
+		end++;
+	ret_block->auxv = (const Elf64_auxv_t *)(end + 1);
 	return 0;
 }
 
@@ -165,6 +175,7 @@ static void add_from_auxv(struct mt_module_list *list)
 	struct mt_module m;
 	const Elf64_Ehdr *vdso = (const Elf64_Ehdr *)mt_loader_auxv(loader.auxv, AT_SYSINFO_EHDR);
 	const Elf64_Phdr *phdr = (const Elf64_Phdr *)mt_loader_auxv(loader.auxv, AT_PHDR);
+	int is_static = !list->count; /* no loader, no list: the program is the only module */
 	if (vdso) {
 		const Elf64_Phdr *ph = (const Elf64_Phdr *)((uintptr_t)vdso + vdso->e_phoff);
 		uintptr_t bias = (uintptr_t)vdso;
@@ -178,7 +189,7 @@ static void add_from_auxv(struct mt_module_list *list)
 			add_module(list, &m);
 		}
 	}
-	if (phdr && !debug_struct()) { /* static program */
+	if (phdr && is_static) {
 		uintptr_t bias = 0;
 		uint32_t n = (uint32_t)mt_loader_auxv(loader.auxv, AT_PHNUM);
 		for (uint32_t i = 0; i < n; i++)

@@ -10,6 +10,8 @@
 #include "runtime/provider.h"
 #include "runtime/record.h"
 
+#ifndef MT_BUILD_WRAP /* in a static program operator new calls the wrapped malloc */
+
 typedef struct {
 	char unused;
 } nothrow_ref; /* std::nothrow_t const & is a pointer */
@@ -107,3 +109,4 @@ DEFINE_DELETE(19, _ZdaPvSt11align_val_tRKSt9nothrow_t, (void *p, size_t align, c
 	      (p, align, n))
 DEFINE_DELETE(20, _ZdlPvmRKSt9nothrow_t, (void *p, size_t size, const nothrow_ref *n), (p, size, n))
 DEFINE_DELETE(21, _ZdaPvmRKSt9nothrow_t, (void *p, size_t size, const nothrow_ref *n), (p, size, n))
+#endif

@@ -13,6 +13,7 @@ void *mt_cxx_original[MT_CXX_COUNT];
 uint8_t mt_cxx_own[MT_CXX_COUNT];
 struct mt_provider_info mt_provider;
 
+#ifndef MT_BUILD_WRAP
 enum { ORDER_MAX = 1024 };
 
 static const char *const malloc_names[] = {
@@ -177,13 +178,15 @@ static void resolve_all(const struct mt_module_list *list)
 	mt_unlock(&search_lock);
 }
 
+#endif
+
 #ifdef MT_BUILD_WRAP
 /* Link-time door: the linker names the originals, no symbol table is searched. */
 #include "runtime/wrap.h"
 
 int mt_provider_resolve(void)
 {
-	mt_wrap_originals(&mt_original[MT_FAMILY_PLAIN], mt_cxx_original, &mt_system);
+	mt_wrap_originals(&mt_original[MT_FAMILY_PLAIN]);
 	mt_provider.granule_shift = 3;
 	mt_provider.libc = MT_LIBC_STATIC;
 	mt_provider.malloc_address = (uintptr_t)mt_original[MT_FAMILY_PLAIN].malloc;
@@ -201,10 +204,14 @@ int mt_provider_resolve(void)
 
 int mt_provider_search_again(void)
 {
+#ifdef MT_BUILD_WRAP
+	return 0;
+#else
 	struct mt_module_list *list = mt_loader_read_modules(NULL);
 	if (!list)
 		return -MT_ENOENT;
 	resolve_all(list);
 	mt_sys_munmap(list, list->map_bytes);
 	return mt_original[MT_FAMILY_PLAIN].malloc ? 0 : -MT_ENOENT;
+#endif
 }
