@@ -123,28 +123,30 @@ static void read_facts(int fd, struct elf_facts *facts)
 	elf_end(elf);
 }
 
-bool mt_debugfile_has_dwarf(const struct mt_debugfile *file)
+int mt_debugfile_has_dwarf(const struct mt_debugfile *file)
 {
 	mt_auto(free) struct elf_facts *facts = mt_alloc(sizeof(*facts));
 	if (!facts)
-		return false;
+		return -ENOMEM;
 	read_facts(file->fd, facts);
 	return facts->has_dwarf;
 }
 
 /* .gnu_debuglink holds the CRC-32 of zlib. */
-static bool crc_matches(int fd, uint32_t expected)
+static bool crc_matches(struct search *s, int fd)
 {
 	enum { CHUNK = 65536 };
 	mt_auto(free) uint8_t *chunk = mt_alloc(CHUNK);
 	uLong crc = crc32(0, NULL, 0);
+	if (!chunk)
+		s->error = -ENOMEM;
 	off_t at = 0;
 	for (;;) {
 		ssize_t n = chunk ? pread(fd, chunk, CHUNK, at) : -1;
 		if (n < 0)
 			return false;
 		if (!n)
-			return crc == expected;
+			return crc == s->crc;
 		crc = crc32(crc, chunk, (uInt)n);
 		at += n;
 	}
@@ -167,8 +169,7 @@ static int open_regular(const char *path, struct stat *ret_stat)
 	return fd;
 }
 
-static bool accepts(const struct search *s, int fd, const struct stat *st,
-		    const struct elf_facts *facts)
+static bool accepts(struct search *s, int fd, const struct stat *st, const struct elf_facts *facts)
 {
 	if (!facts->is_elf)
 		return false;
@@ -178,7 +179,7 @@ static bool accepts(const struct search *s, int fd, const struct stat *st,
 		if (!facts->has_dwarf && !facts->has_symtab)
 			return false;
 	}
-	return s->use_crc ? crc_matches(fd, s->crc) : id_matches(s, facts);
+	return s->use_crc ? crc_matches(s, fd) : id_matches(s, facts);
 }
 
 static bool take(struct search *s, char *path, int fd)

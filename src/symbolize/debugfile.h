@@ -65,8 +65,8 @@ int mt_debugfile_open_debug(const struct mt_debugfile_options *options,
 int mt_debugfile_open_alt(const struct mt_debugfile_options *options,
 			  const struct mt_debugfile *user, struct mt_debugfile *ret_file);
 
-/* True when the file has a .debug_info section with contents. */
-bool mt_debugfile_has_dwarf(const struct mt_debugfile *file);
+/* 1 when the file has a .debug_info section with contents, 0 when not, -ENOMEM. */
+int mt_debugfile_has_dwarf(const struct mt_debugfile *file);
 
 /* Closes and frees what *file holds and makes it empty; an empty one is allowed. */
 void mt_debugfile_done(struct mt_debugfile *file);

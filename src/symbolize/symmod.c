@@ -66,7 +66,10 @@ int mt_symmod_open(const struct mt_debugfile_options *options, const struct mt_d
 	m->key = key;
 	m->main = m->debug = MT_DEBUGFILE_NONE;
 	int r = mt_debugfile_open_main(options, key, &m->main, ret_state);
-	if (!r && !mt_debugfile_has_dwarf(&m->main)) {
+	int has_dwarf = r ? 0 : mt_debugfile_has_dwarf(&m->main);
+	if (has_dwarf < 0)
+		r = has_dwarf;
+	if (!r && !has_dwarf) {
 		r = mt_debugfile_open_debug(options, key, &m->main, &m->debug);
 		r = r == -ENOENT ? 0 : r;
 	}

@@ -7,7 +7,7 @@ extern void *volatile kept;
 __attribute__((noinline)) void outer(int n)
 {
 	kept = middle(n); /* line 9: two call sites by way of chain.h */
-	kept = take(n); /* line 10 */
+	kept = take(n);   /* line 10 */
 }
 
 static __attribute__((noinline)) void hidden(int n)

@@ -9,7 +9,7 @@ static inline __attribute__((always_inline)) void *innermost(int n)
 }
 static inline __attribute__((always_inline)) void *middle(int n)
 {
-	void *p = innermost(n * 2); /* line 12 */
+	void *p = innermost(n * 2);  /* line 12 */
 	return p ? innermost(n) : p; /* line 13 */
 }
 #endif
