@@ -8,10 +8,13 @@
 
 #include "base/alloc.h"
 #include "base/path.h"
+#include "core/clock.h"
+#include "core/sys.h"
 #include "formats/mtk_read.h"
 #include "formats/mtk_write.h"
 #include "record/pattern.h"
 #include "record/statedir.h"
+#include "target/process.h"
 #include "wire/state.h"
 
 #include <dirent.h>
@@ -89,6 +92,31 @@ static char *reserve_output(const char *path, struct mt_err *err)
 	return NULL;
 }
 
+/*
+ * A pair of clock readings that calibrates the file's time units, when its process ran since this boot.
+ * For the process that ended just now it is the present; for others the last time they noted, so that
+ * ages count up to their end.
+ */
+static void calibrate(const struct mt_state_header *h, bool ended_now, struct mt_mtk_finish *f)
+{
+	uint64_t ticks = mt_clock_ticks(), mono_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+	uint64_t last = MT_MAX(h->now_unit, 1) << MT_MIN(h->unit_shift, 40u);
+	uint8_t boot_id[16];
+
+	if (mt_process_boot_id(boot_id) || memcmp(boot_id, h->boot_id, sizeof(boot_id)))
+		return;
+	if (ticks <= h->tick_start || mono_ns <= h->mono_start_ns)
+		return;
+	if (!ended_now && last < ticks - h->tick_start) {
+		long double rate = (long double)(mono_ns - h->mono_start_ns) / (ticks - h->tick_start);
+
+		mono_ns = h->mono_start_ns + (uint64_t)(last * rate);
+		ticks = h->tick_start + last;
+	}
+	f->mono_mark_ns = mono_ns;
+	f->tick_mark = ticks;
+}
+
 /* How the process of this file ended. is_last: no later file of the same process. */
 static struct mt_mtk_finish find_end(const struct mt_state_header *h, bool is_last,
 				     const struct mt_collect_end *end)
@@ -144,6 +172,7 @@ static int move_file(const struct job *job, char **ret_path, struct mt_err *err)
 	char *path = choose_output(job, err);
 	int code;
 
+	calibrate(&job->header, job->is_last && job->end && job->end->pid == job->header.pid, &finish);
 	if (!path)
 		return err->code ? err->code : -ENOMEM;
 	code = mt_mtk_compact(job->file, path, &finish, err);

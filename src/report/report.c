@@ -101,7 +101,10 @@ int mt_report_count_leaks(const struct mt_report *r, struct mt_report_leaks *ret
 	code = mt_report_table(&leaks, 0, &table, NULL);
 	if (code)
 		return code;
-	*ret_leaks = (struct mt_report_leaks){table->row_count, table->count, table->bytes};
+	*ret_leaks = (struct mt_report_leaks){
+		.sites = table->row_count, .count = table->count, .bytes = table->bytes,
+		.wide_sites = table->row_count - mt_table_below(table, r->leak_threshold_bytes).rows,
+	};
 	mt_table_free(table);
 	return 0;
 }

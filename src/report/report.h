@@ -55,6 +55,7 @@ int mt_report_write(const struct mt_report *r, enum mt_report_format format, str
 /* What is live and not suppressed, malloc heap: for exit codes and summaries. 0 or -ENOMEM. */
 struct mt_report_leaks {
 	uint64_t sites, count, bytes;
+	uint64_t wide_sites; /* with at least leak_threshold_bytes */
 };
 int mt_report_count_leaks(const struct mt_report *r, struct mt_report_leaks *ret_leaks);
 

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* memtrack diff: growth between two states. */
+
+#include "cli/commands.h"
+#include "cli/find.h"
+#include "cli/output.h"
+#include "cli/report_options.h"
+
+#include "core/cc.h"
+
+struct diff_options {
+	struct mt_report_options common;
+};
+
+static const struct diff_options defaults = {.common = MT_REPORT_OPTIONS_DEFAULT};
+
+static const struct mt_option options[] = {
+	MT_REPORT_OPTION_ENTRIES(struct diff_options, common),
+	{0},
+};
+
+/* Loads old and new: element 0 and 1. */
+static int load(const struct mt_operands *operands, struct mt_loaded *loaded, struct mt_err *err)
+{
+	int code = 0;
+
+	for (int i = 0; i < 2 && !code; i++) {
+		mt_auto(free) char *path = mt_find_file(operands->text[i], err);
+
+		code = path ? mt_loaded_add(loaded, path, err) : err->code;
+	}
+	return code;
+}
+
+static int run(const void *opaque, const struct mt_operands *operands)
+{
+	const struct mt_report_options *o = &((const struct diff_options *)opaque)->common;
+	mt_auto(mt_loaded) struct mt_loaded loaded = {0};
+	mt_auto(mt_buf) struct mt_buf text = {0};
+	struct mt_suppress_context suppress = {0};
+	struct mt_report r;
+	struct mt_err err = {0};
+	int code;
+
+	mt_load_catch_interrupt();
+	code = load(operands, &loaded, &err);
+	if (!code)
+		code = mt_report_options_apply(o, &loaded, &suppress, &r, &err);
+	if (!code) {
+		r.profiles = loaded.profile + 1;
+		r.profile_count = 1;
+		code = mt_report_write_diff(&r, loaded.profile, 1, (enum mt_report_format)o->format, &text,
+					    &err);
+	}
+	if (!code)
+		code = mt_output_write(&text, o->output, &err);
+	mt_suppressions_free(suppress.suppressions);
+	if (code)
+		mt_complain("%s", err.text);
+	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+}
+
+static const char *const examples[] = {
+	"memtrack diff before.mtk after.mtk", "which call sites hold more, and which less",
+	"memtrack diff before.mtk 4711 --by=function", "a file against a running process",
+	NULL,
+};
+
+const struct mt_command mt_cmd_diff = {
+	.name = "diff",
+	.summary = "show what grew between two states",
+	.operands = "OLD NEW",
+	.operands_min = 2,
+	.operands_max = 2,
+	.options = options,
+	.options_bytes = sizeof(struct diff_options),
+	.defaults = &defaults,
+	.description =
+		"Compares two states: files, or a file and a running process. OLD and NEW are what "
+		"memtrack-report takes. Rows are sorted by how much they changed, growth before shrinkage.\n\n"
+		"Call sites of the same build are matched by their callstack_hash, which does not depend on "
+		"addresses. When the programs have different build-ids, sites are matched by function names.",
+	.examples = examples,
+	.see_also = "memtrack(1), memtrack-report(1)",
+	.run = run,
+};

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* memtrack report: everything that a state file recorded. */
+
+#include "cli/commands.h"
+#include "cli/find.h"
+#include "cli/output.h"
+#include "cli/report_options.h"
+
+#include "core/cc.h"
+
+struct report_options {
+	struct mt_report_options common;
+};
+
+static const struct report_options defaults = {.common = MT_REPORT_OPTIONS_DEFAULT};
+
+static const struct mt_option options[] = {
+	MT_REPORT_OPTION_ENTRIES(struct report_options, common),
+	{.name = "error-exitcode", .argument = "N", .kind = MT_OPTION_NUMBER,
+	 .offset = offsetof(struct report_options, common.error_exitcode), .max = 255,
+	 .help = "exit with N when a leak of at least --leak-threshold bytes is listed"},
+	{0},
+};
+
+static int load(const struct mt_operands *operands, struct mt_loaded *loaded, struct mt_err *err)
+{
+	int code = 0;
+
+	for (int i = 0; i < operands->count && !code; i++) {
+		mt_auto(free) char *path = mt_find_file(operands->text[i], err);
+
+		code = path ? mt_loaded_add(loaded, path, err) : err->code;
+	}
+	return code;
+}
+
+static int run(const void *opaque, const struct mt_operands *operands)
+{
+	const struct mt_report_options *o = &((const struct report_options *)opaque)->common;
+	mt_auto(mt_loaded) struct mt_loaded loaded = {0};
+	mt_auto(mt_buf) struct mt_buf text = {0};
+	struct mt_suppress_context suppress = {0};
+	struct mt_report_leaks leaks = {0};
+	struct mt_report r;
+	struct mt_err err = {0};
+	int code;
+
+	mt_load_catch_interrupt();
+	code = load(operands, &loaded, &err);
+	if (!code)
+		code = mt_report_options_apply(o, &loaded, &suppress, &r, &err);
+	if (!code)
+		code = mt_report_write(&r, (enum mt_report_format)o->format, &text, &err);
+	if (!code)
+		code = mt_output_write(&text, o->output, &err);
+	if (!code && o->error_exitcode)
+		mt_report_count_leaks(&r, &leaks);
+	mt_suppressions_free(suppress.suppressions);
+	if (code) {
+		mt_complain("%s", err.text);
+		return MT_EXIT_FAILED;
+	}
+	return leaks.wide_sites ? (int)o->error_exitcode : MT_EXIT_OK;
+}
+
+static const char *const examples[] = {
+	"memtrack report memtrack.server.4711.mtk", "what was live at the end, widest call sites first",
+	"memtrack report 4711 --min-age=10m", "the same of a running process, blocks older than ten minutes",
+	"memtrack report a.mtk --show=total --by=function --top=50", "functions that allocate most",
+	"memtrack report a.mtk --json -o report.json", "for other programs",
+	NULL,
+};
+
+const struct mt_command mt_cmd_report = {
+	.name = "report",
+	.summary = "show what a state file or a running process has recorded",
+	.operands = "FILE|PID|name:PROGRAM...",
+	.operands_min = 1,
+	.operands_max = -1,
+	.options = options,
+	.options_bytes = sizeof(struct report_options),
+	.defaults = &defaults,
+	.description =
+		"Shows what was recorded of one process, or of several together, as text for people, or as "
+		"JSON, CSV or key=value lines for programs. A PID or name:PROGRAM means the live state of that "
+		"process: it is read while the process runs and costs the process nothing.\n\n"
+		"The first lines say what makes a number inexact, if anything; then comes a verdict in one "
+		"line, the totals, and the rows, each with its call stack. All numbers are of the malloc "
+		"family; mappings, the program break and custom heaps follow with sums of their own. Ctrl-C "
+		"during long work gives a partial report.",
+	.examples = examples,
+	.see_also = "memtrack(1), memtrack-run(1), memtrack-diff(1), mtk(5)",
+	.run = run,
+};

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * memtrack run: checks, starts and waits for a program under the tracker, collects the state files of its
+ * process tree and reports. What can be refused is refused before the program starts; after it started
+ * the exit status is the program's, whatever happens to the report.
+ */
+
+#include "cli/commands.h"
+#include "cli/load.h"
+#include "cli/output.h"
+
+#include "base/units.h"
+#include "core/cc.h"
+#include "record/collect.h"
+#include "record/launch.h"
+#include "record/pattern.h"
+#include "record/preflight.h"
+#include "record/statedir.h"
+#include "report/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
+
+struct run_options {
+	int mode, follow, report, format;
+	uint64_t depth, min_size, max_size, max_overhead, leak_threshold_bytes, error_exitcode;
+	uint64_t top, stack;
+	const char *heaps, *output, *report_file;
+	struct mt_text_list symbol_dirs, suppressions;
+	bool no_symbols, no_builtin_suppressions, quiet, verbose;
+};
+
+static const struct run_options defaults = {
+	.depth = 64,
+	.max_size = UINT64_MAX,
+	.leak_threshold_bytes = MT_REPORT_THRESHOLD_DEFAULT,
+	.top = MT_REPORT_TOP_DEFAULT,
+	.stack = MT_REPORT_STACK_DEFAULT,
+	.heaps = "all",
+	.output = MT_PATTERN_DEFAULT,
+};
+
+#define AT(member) offsetof(struct run_options, member)
+
+static const struct mt_option options[] = {
+	{.letter = 'o', .name = "output", .argument = "PATTERN", .kind = MT_OPTION_TEXT,
+	 .offset = AT(output),
+	 .help = "where state files go: %e program, %p pid, %h host, %t time (default "
+		 "memtrack.%e.%p.mtk); a name that exists gets -2, -3 and so on"},
+	{.name = "mode", .argument = "MODE", .kind = MT_OPTION_CHOICE, .offset = AT(mode),
+	 .choices = "full", .help = "what is recorded: full (every allocation and its call stack)"},
+	{.name = "depth", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = AT(depth), .min = 1,
+	 .max = 256, .help = "frames kept of each call stack, 1 to 256 (default 64)"},
+	{.name = "follow", .argument = "WHICH", .kind = MT_OPTION_CHOICE, .offset = AT(follow),
+	 .choices = "all|none", .help = "child processes: all (default) or none"},
+	{.name = "heaps", .argument = "LIST", .kind = MT_OPTION_TEXT, .offset = AT(heaps),
+	 .help = "heaps to record, separated by commas: malloc, mmap, brk, custom (default all)"},
+	{.name = "min-size", .argument = "SIZE", .kind = MT_OPTION_SIZE, .offset = AT(min_size),
+	 .help = "count smaller blocks, but do not record them one by one"},
+	{.name = "max-size", .argument = "SIZE", .kind = MT_OPTION_SIZE, .offset = AT(max_size),
+	 .help = "count larger blocks, but do not record them one by one"},
+	{.name = "max-overhead", .argument = "SIZE", .kind = MT_OPTION_SIZE, .offset = AT(max_overhead),
+	 .help = "memory the tracker may use in each process (default: no bound)"},
+	{.name = "report", .argument = "WHAT", .kind = MT_OPTION_CHOICE, .offset = AT(report),
+	 .choices = "leaks|summary|none",
+	 .help = "report at the end: leaks (default), summary (totals only) or none"},
+	{.name = "report-file", .argument = "FILE", .kind = MT_OPTION_TEXT, .offset = AT(report_file),
+	 .help = "write the report to FILE instead of standard error"},
+	{.name = "json", .kind = MT_OPTION_SET, .offset = AT(format), .set_value = MT_REPORT_JSON,
+	 .help = "write the report as JSON"},
+	{.name = "csv", .kind = MT_OPTION_SET, .offset = AT(format), .set_value = MT_REPORT_CSV,
+	 .help = "write the report as CSV"},
+	{.name = "kv", .kind = MT_OPTION_SET, .offset = AT(format), .set_value = MT_REPORT_KV,
+	 .help = "write the report as key=value lines"},
+	{.name = "stat-output", .kind = MT_OPTION_SET, .offset = AT(format), .set_value = MT_REPORT_JSON,
+	 .is_synonym = true, .help = "the same as --json"},
+	{.name = "top", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = AT(top), .max = 1000000000,
+	 .help = "rows of the report; 0 shows all (default 20)"},
+	{.name = "stack", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = AT(stack),
+	 .max = MT_REPORT_STACK_MAX, .help = "frames of each call stack in the report (default 16)"},
+	{.name = "leak-threshold", .argument = "SIZE", .kind = MT_OPTION_SIZE,
+	 .offset = AT(leak_threshold_bytes), .help = "sum smaller leaks in one line (default 4096)"},
+	{.name = "suppressions", .argument = "FILE", .kind = MT_OPTION_LIST, .offset = AT(suppressions),
+	 .help = "leave out leaks that match, in LeakSanitizer's or Valgrind's format; may be given again"},
+	{.name = "no-builtin-suppressions", .kind = MT_OPTION_FLAG, .offset = AT(no_builtin_suppressions),
+	 .help = "list also memory that libc and libstdc++ keep until the end by design"},
+	{.name = "error-exitcode", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = AT(error_exitcode),
+	 .max = 255,
+	 .help = "exit with N when a leak of at least --leak-threshold bytes is found (default: as the program)"},
+	{.name = "symbols", .argument = "DIR", .kind = MT_OPTION_LIST, .offset = AT(symbol_dirs),
+	 .help = "look for programs, libraries and debug files here first; may be given again"},
+	{.name = "no-symbols", .kind = MT_OPTION_FLAG, .offset = AT(no_symbols),
+	 .help = "show module+offset only"},
+	{.letter = 'q', .name = "quiet", .kind = MT_OPTION_FLAG, .offset = AT(quiet),
+	 .help = "no report and no notices, only errors"},
+	{.letter = 'v', .name = "verbose", .kind = MT_OPTION_FLAG, .offset = AT(verbose),
+	 .help = "say what is done"},
+	{0},
+};
+
+/* Everything that lives from the checks to the report. */
+struct run {
+	const struct run_options *o;
+	char *path, *pattern, *library; /* owned */
+	struct mt_statedir dir;
+	struct mt_buf words; /* MEMTRACK_OPTIONS */
+	struct mt_launch_end end;
+	struct mt_collection files;
+};
+
+static void run_done(struct run *r)
+{
+	free(r->path);
+	free(r->pattern);
+	free(r->library);
+	mt_statedir_done(&r->dir);
+	mt_buf_done(&r->words);
+	mt_collection_done(&r->files);
+}
+
+/* ---- before ---- */
+
+static int check_heaps(const char *heaps)
+{
+	static const char *const names[] = {"malloc", "mmap", "brk", "custom"};
+
+	if (!strcmp(heaps, "all"))
+		return 0;
+	for (const char *at = heaps;; at++) {
+		size_t len = strcspn(at, ","), i = 0;
+
+		while (i < MT_ARRAY_LEN(names) && (strlen(names[i]) != len || strncmp(at, names[i], len)))
+			i++;
+		if (i == MT_ARRAY_LEN(names)) {
+			mt_complain("run: '--heaps=%s' names an unknown heap (known: malloc, mmap, brk, custom, "
+				    "all); see 'memtrack run --help'", heaps);
+			return MT_EXIT_USAGE;
+		}
+		at += len;
+		if (!*at)
+			return 0;
+	}
+}
+
+static int make_words(struct run *r)
+{
+	const struct run_options *o = r->o;
+
+	mt_buf_printf(&r->words, "depth=%" PRIu64 " follow=%s", o->depth, o->follow ? "none" : "all");
+	if (strcmp(o->heaps, "all"))
+		mt_buf_printf(&r->words, " heaps=%s", o->heaps);
+	if (o->min_size)
+		mt_buf_printf(&r->words, " min-size=%" PRIu64, o->min_size);
+	if (o->max_size != UINT64_MAX)
+		mt_buf_printf(&r->words, " max-size=%" PRIu64, o->max_size);
+	if (o->max_overhead)
+		mt_buf_printf(&r->words, " max-overhead=%" PRIu64, o->max_overhead);
+	return r->words.failed ? -ENOMEM : 0;
+}
+
+static int find_library(struct run *r, struct mt_err *err)
+{
+	r->library = mt_launch_find_library(MT_LIBDIR, err);
+	if (!r->library)
+		return err->code;
+	if (strpbrk(r->library, " :"))
+		return mt_err_set(err, -EINVAL, "cannot preload '%s': a path with blanks or colons cannot be "
+				  "given to the loader", r->library);
+	return 0;
+}
+
+static int check_report_file(const struct run_options *o, struct mt_err *err)
+{
+	return o->report_file && strcmp(o->report_file, "-") ?
+		mt_pattern_check_writable(o->report_file, err) : 0;
+}
+
+/* Everything that can be refused; returns the exit status, 0: go on. */
+static int prepare(struct run *r, const struct mt_operands *operands)
+{
+	struct mt_err err = {0};
+	enum mt_preflight_why why;
+	int code = check_heaps(r->o->heaps);
+
+	if (code)
+		return code;
+	if (mt_pattern_check(r->o->output, &err)) {
+		mt_complain("run: %s; see 'memtrack run --help'", err.text);
+		return MT_EXIT_USAGE;
+	}
+	why = mt_preflight(operands->text[0], getenv("PATH"), &r->path, &err);
+	if (why) {
+		mt_complain("%s", err.text);
+		return mt_preflight_exit_status(why);
+	}
+	r->pattern = mt_pattern_absolute(r->o->output, &err);
+	code = r->pattern ? mt_pattern_check_writable(r->pattern, &err) : err.code;
+	if (!code)
+		code = check_report_file(r->o, &err);
+	if (!code)
+		code = find_library(r, &err);
+	if (!code && make_words(r))
+		code = mt_err_no_memory(&err);
+	if (!code)
+		code = mt_statedir_create(r->pattern, &r->dir, &err);
+	if (code)
+		mt_complain("%s", err.text);
+	return code ? MT_EXIT_FAILED : 0;
+}
+
+static void tell_plan(const struct run *r)
+{
+	if (!r->o->verbose)
+		return;
+	mt_complain("running '%s' with '%s'", r->path, r->library);
+	mt_complain("options: %s", mt_buf_text(&r->words));
+	if (r->dir.avoided)
+		mt_complain("/dev/shm is not used: %s", r->dir.avoided);
+	mt_complain("state files are made in '%s'", r->dir.path);
+}
+
+/* ---- after ---- */
+
+static void tell_files(const struct run *r)
+{
+	bool has_report = r->o->report != REPORT_NONE;
+
+	for (size_t i = 0; i < r->files.count; i++) {
+		const struct mt_collect_item *f = &r->files.item[i];
+
+		if (f->kind == MT_KEPT) /* an error: also told when quiet */
+			mt_complain("the state of %s (pid %d) stays in '%s': %s", f->program, (int)f->pid,
+				    f->path, f->why);
+		else if (f->kind == MT_RUNNING && !r->o->quiet)
+			mt_complain("%s (pid %d) is still running; 'memtrack report %d' shows it, 'memtrack ps' "
+				    "collects its state once it has ended", f->program, (int)f->pid,
+				    (int)f->pid);
+		else if (f->kind == MT_COLLECTED && ((has_report && !r->o->quiet) || r->o->verbose))
+			mt_complain("wrote '%s'", f->path);
+	}
+	if (!r->files.count && !r->o->quiet)
+		mt_complain("nothing was recorded: the program ended or became another program before the "
+			    "tracker was loaded");
+}
+
+static int load_files(const struct run *r, struct mt_loaded *loaded)
+{
+	for (size_t i = 0; i < r->files.count; i++) {
+		struct mt_err err = {0};
+
+		if (r->files.item[i].kind != MT_RUNNING &&
+		    mt_loaded_add(loaded, r->files.item[i].path, &err))
+			mt_complain("%s", err.text);
+	}
+	return loaded->count ? 0 : -ENODATA;
+}
+
+static int write_report(const struct run *r, const struct mt_report *report, struct mt_err *err)
+{
+	mt_auto(mt_buf) struct mt_buf text = {0};
+	int code = mt_report_write(report, (enum mt_report_format)r->o->format, &text, err);
+
+	if (code)
+		return code;
+	if (r->o->report_file)
+		return mt_output_write(&text, r->o->report_file, err);
+	fwrite(mt_buf_text(&text), 1, text.len, stderr);
+	return 0;
+}
+
+/* Reports on the loaded profiles; returns whether there are leaks for --error-exitcode. */
+static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err *err)
+{
+	const struct run_options *o = r->o;
+	bool is_text = o->format == MT_REPORT_TEXT;
+	struct mt_suppress_context suppress = {.names = &loaded->names};
+	struct mt_report_leaks leaks = {0};
+	struct mt_report report = {
+		.profiles = loaded->profile,
+		.profile_count = (uint32_t)loaded->count,
+		.show = o->report == REPORT_SUMMARY ? MT_SHOW_SUMMARY : MT_SHOW_LEAKS,
+		.top = (uint32_t)o->top,
+		.stack = (uint32_t)o->stack,
+		.leak_threshold_bytes = o->leak_threshold_bytes,
+		.color = is_text && !o->report_file && mt_load_is_color(stderr),
+		.names = &loaded->names,
+		.is_suppressed = mt_load_is_suppressed,
+		.suppress_context = &suppress,
+		.stop = mt_load_stop(),
+	};
+
+	suppress.suppressions = mt_load_suppressions(&o->suppressions, o->no_builtin_suppressions, err);
+	if (!suppress.suppressions)
+		return false;
+	if (!o->no_symbols && mt_loaded_symbolize(loaded, &o->symbol_dirs, o->verbose, err))
+		mt_complain("%s", err->text);
+	mt_err_clear(err);
+	if (o->report != REPORT_NONE && !o->quiet)
+		write_report(r, &report, err);
+	if (o->error_exitcode)
+		mt_report_count_leaks(&report, &leaks);
+	mt_suppressions_free(suppress.suppressions);
+	return leaks.wide_sites != 0;
+}
+
+static bool finish(struct run *r)
+{
+	mt_auto(mt_loaded) struct mt_loaded loaded = {0};
+	struct mt_collect_end end = {r->end.pid, r->end.status};
+	struct mt_err err = {0};
+	bool has_leaks = false;
+
+	mt_load_catch_interrupt();
+	if (mt_collect_dir(r->dir.path, r->pattern, &end, &r->files, &err))
+		mt_complain("%s", err.text);
+	mt_statedir_remove(&r->dir);
+	mt_err_clear(&err);
+	if (((r->o->report != REPORT_NONE && !r->o->quiet) || r->o->error_exitcode) &&
+	    !load_files(r, &loaded))
+		has_leaks = report(r, &loaded, &err);
+	if (err.code)
+		mt_complain("%s", err.text);
+	tell_files(r);
+	return has_leaks;
+}
+
+static int launch(struct run *r, const struct mt_operands *operands)
+{
+	struct mt_launch l = {
+		.path = r->path, .argv = operands->text, .library = r->library,
+		.state_dir = r->dir.path, .options = mt_buf_text(&r->words),
+	};
+	struct mt_err err = {0};
+	int code = mt_launch_run(&l, &r->end, &err);
+
+	if (!code)
+		return 0;
+	mt_complain("%s", err.text);
+	mt_statedir_remove(&r->dir);
+	return code == -ENOENT ? 127 : code == -ENOMEM || code == -EAGAIN ? MT_EXIT_FAILED : 126;
+}
+
+static int run(const void *opaque, const struct mt_operands *operands)
+{
+	struct run r = {.o = opaque, .dir = {.lock_fd = -1}};
+	mt_auto(mt_collection) struct mt_collection abandoned = {0};
+	bool has_leaks = false;
+	int status;
+
+	mt_collect_abandoned(&abandoned);
+	status = prepare(&r, operands);
+	if (!status) {
+		tell_plan(&r);
+		status = launch(&r, operands);
+		if (!status) {
+			int end = r.end.status;
+
+			has_leaks = finish(&r);
+			run_done(&r);
+			if (has_leaks && WIFEXITED(end))
+				return (int)((const struct run_options *)opaque)->error_exitcode;
+			fflush(stdout);
+			mt_launch_end_like(end);
+		}
+	}
+	run_done(&r);
+	return status;
+}
+
+static const char *const examples[] = {
+	"memtrack run ./server --port 80", "track the server and its children, list its leaks at the end",
+	"memtrack run -q -o /tmp/%e.%p.mtk -- make test", "keep state files, print nothing",
+	"memtrack run --error-exitcode=99 --suppressions=leaks.supp ./unit_tests", "for continuous integration",
+	NULL,
+};
+
+const struct mt_command mt_cmd_run = {
+	.name = "run",
+	.summary = "run a program under the tracker and report its leaks",
+	.operands = "[--] PROGRAM [ARGUMENT...]",
+	.operands_min = 1,
+	.operands_max = -1,
+	.stops_at_operand = true,
+	.options = options,
+	.options_bytes = sizeof(struct run_options),
+	.defaults = &defaults,
+	.description =
+		"Runs PROGRAM with libmemtrack.so preloaded, records each allocation and its call stack, and "
+		"reports what was still allocated at the end. Programs need not be rebuilt; debug information "
+		"gives file names and lines. Child processes are tracked too; one report covers them all.\n\n"
+		"What is recorded lies in shared memory while the program runs, so that nothing is lost when "
+		"it is killed, and 'memtrack report PID' can look at it at any time. At the end it is "
+		"written to one state file a process.\n\n"
+		"Statically linked programs, programs that change privileges, programs of another architecture "
+		"and programs built with a sanitizer cannot be tracked this way and are refused. SIGINT and "
+		"SIGQUIT from the terminal reach the program alone; other signals sent to memtrack are passed "
+		"on to it.",
+	.exit_status =
+		"As the program: the same status, or the same signal. N of --error-exitcode when leaks were "
+		"found and the program was not killed by a signal.\n\n"
+		"If the program could not be run: 127 when there is no such program, 126 when it cannot be "
+		"executed, 1 when it cannot be tracked or the output cannot be written, 2 for a wrong command "
+		"line.",
+	.examples = examples,
+	.see_also = "memtrack(1), memtrack-report(1), memtrack-environment(7), mtk(5)",
+	.run = run,
+};

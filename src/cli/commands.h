@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_CLI_COMMANDS_H
+#define MT_CLI_COMMANDS_H
+
+/* The tables of all commands, one from each cmd_NAME.c. */
+
+#include "cli/command.h"
+
+extern const struct mt_command mt_cmd_run, mt_cmd_report, mt_cmd_diff, mt_cmd_ps, mt_cmd_help;
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading, naming and suppressing for all commands that report. */
+
+#include "cli/load.h"
+
+#include "base/alloc.h"
+#include "formats/mtk_read.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile int stop;
+
+static void on_interrupt(int sig)
+{
+	stop = 1;
+}
+
+const volatile int *mt_load_stop(void)
+{
+	return &stop;
+}
+
+void mt_load_catch_interrupt(void)
+{
+	/* once: a second Ctrl-C ends the command */
+	struct sigaction sa = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+
+	sigemptyset(&sa.sa_mask);
+	sigaction(SIGINT, &sa, NULL);
+}
+
+bool mt_load_is_color(FILE *out)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return (!no || !*no) && isatty(fileno(out)) && term && strcmp(term, "dumb");
+}
+
+void mt_loaded_done(struct mt_loaded *l)
+{
+	if (!l)
+		return;
+	for (size_t i = 0; i < l->count; i++) {
+		mt_symbols_free(l->symbols[i]);
+		mt_profile_free((struct mt_profile *)l->profile[i]);
+	}
+	free(l->profile);
+	free(l->symbols);
+	*l = (struct mt_loaded){0};
+}
+
+int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)
+{
+	const struct mt_profile **profile;
+	struct mt_symbols **symbols;
+	struct mt_profile *p;
+	int code;
+
+	profile = mt_alloc_grow(l->profile, &l->profile_capacity, l->count + 1, sizeof(*profile));
+	if (profile)
+		l->profile = profile;
+	symbols = mt_alloc_grow(l->symbols, &l->symbols_capacity, l->count + 1, sizeof(*symbols));
+	if (symbols)
+		l->symbols = symbols;
+	if (!profile || !symbols)
+		return mt_err_no_memory(err);
+	code = mt_mtk_read(path, &p, err);
+	if (code)
+		return code;
+	l->profile[l->count] = p;
+	l->symbols[l->count++] = NULL;
+	return 0;
+}
+
+static uint32_t name_frames(void *context, const struct mt_profile *p, uint32_t node,
+			    struct mt_name *ret, uint32_t max)
+{
+	const struct mt_loaded *l = context;
+	const struct mt_symbol_frame *frame;
+	uint32_t count = 0;
+	size_t at = 0;
+
+	while (at < l->count && l->profile[at] != p)
+		at++;
+	if (at == l->count || !l->symbols[at])
+		return 0;
+	frame = mt_symbols_node(l->symbols[at], node, &count);
+	count = MT_MIN(count, max);
+	for (uint32_t i = 0; i < count; i++)
+		ret[i] = (struct mt_name){
+			.function = frame[i].display ? frame[i].display : frame[i].function,
+			.mangled = frame[i].mangled,
+			.file = frame[i].file,
+			.line = frame[i].line,
+			.is_inlined = frame[i].is_inline,
+		};
+	return count;
+}
+
+static bool show_progress(void *context, uint32_t done, uint32_t total)
+{
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\rmemtrack: reading symbols, %u of %u modules\033[K", done, total);
+	*(bool *)context = true;
+	return !stop;
+}
+
+int mt_loaded_symbolize(struct mt_loaded *l, const struct mt_text_list *dirs, bool verbose,
+			struct mt_err *err)
+{
+	bool has_shown = false;
+	struct mt_symbolize_options options = {
+		.files = {.dirs = dirs->text, .dir_count = dirs->count},
+		.progress = show_progress,
+		.progress_context = &has_shown,
+	};
+	int code = 0;
+
+	for (size_t i = 0; i < l->count && !code && !stop; i++)
+		code = mt_symbolize_profile(l->profile[i], &options, &l->symbols[i], err);
+	if (has_shown && isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+	for (size_t i = 0; i < l->count && verbose; i++)
+		for (uint32_t k = 0; l->symbols[i] && k < mt_symbols_warnings(l->symbols[i]); k++)
+			mt_complain("%s", mt_symbols_warning(l->symbols[i], k));
+	l->names = (struct mt_names){.frames = name_frames, .context = l};
+	return code;
+}
+
+/* Buffers of stdio and the emergency pool of libstdc++: kept until the end by design. */
+static const char default_suppressions[] =
+	"leak:_IO_file_doallocate\n"
+	"{\n"
+	"   libstdc++ emergency exception pool\n"
+	"   Memcheck:Leak\n"
+	"   fun:malloc\n"
+	"   obj:*libstdc++.so*\n"
+	"   obj:*/ld-*\n"
+	"   ...\n"
+	"}\n";
+
+struct mt_suppressions *mt_load_suppressions(const struct mt_text_list *files, bool no_defaults,
+					     struct mt_err *err)
+{
+	struct mt_suppressions *s = mt_suppressions_new();
+	int code = s ? 0 : mt_err_no_memory(err);
+
+	if (!code && !no_defaults)
+		code = mt_suppressions_read(s, "built-in", default_suppressions,
+					    strlen(default_suppressions), err);
+	for (uint32_t i = 0; i < files->count && !code; i++)
+		code = mt_suppressions_read_file(s, files->text[i], err);
+	if (code) {
+		mt_suppressions_free(s);
+		return NULL;
+	}
+	return s;
+}
+
+bool mt_load_is_suppressed(void *context, const struct mt_profile *p, uint32_t site)
+{
+	struct mt_suppress_context *c = context;
+	uint32_t rule = 0;
+
+	return !mt_suppressions_match_site(c->suppressions, p, site, c->names, &rule) && rule;
+}

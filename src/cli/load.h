@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_CLI_LOAD_H
+#define MT_CLI_LOAD_H
+
+/* Profiles with their symbols and suppressions, as the commands use them. */
+
+#include "analysis/names.h"
+#include "analysis/suppress.h"
+#include "base/err.h"
+#include "cli/command.h"
+#include "model/profile.h"
+#include "report/report.h"
+#include "symbolize/symbolize.h"
+
+struct mt_loaded {
+	const struct mt_profile **profile; /* owned, with the profiles */
+	struct mt_symbols **symbols;       /* owned; NULL entries: none */
+	size_t count, profile_capacity, symbols_capacity;
+	struct mt_names names;             /* refers to this object: do not move it */
+};
+
+/* NULL and all-zero objects are allowed. */
+void mt_loaded_done(struct mt_loaded *l);
+MT_AUTO_DEFINE_INPLACE(mt_loaded, struct mt_loaded, mt_loaded_done)
+
+/* Reads one more state file. 0 or a negative errno value with *err. */
+int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err);
+
+/*
+ * Symbolizes all profiles; shows progress on a terminal, stops at Ctrl-C (then some names are missing).
+ * Warnings about symbol files go to stderr when `verbose`. 0 or a negative errno value with *err.
+ */
+int mt_loaded_symbolize(struct mt_loaded *l, const struct mt_text_list *dirs, bool verbose,
+			struct mt_err *err);
+
+/*
+ * The suppressions of files in `files`, and unless `no_defaults` those for memory that libc and
+ * libstdc++ never free. NULL with *err. Caller frees with mt_suppressions_free().
+ */
+struct mt_suppressions *mt_load_suppressions(const struct mt_text_list *files, bool no_defaults,
+					     struct mt_err *err);
+
+/* What mt_report.is_suppressed calls; the object is mt_report.suppress_context. */
+struct mt_suppress_context {
+	struct mt_suppressions *suppressions;
+	const struct mt_names *names;
+};
+bool mt_load_is_suppressed(void *context, const struct mt_profile *p, uint32_t site);
+
+/* Becomes not 0 at Ctrl-C, once mt_load_catch_interrupt() was called. */
+const volatile int *mt_load_stop(void);
+void mt_load_catch_interrupt(void);
+
+/* Whether text for this stream may have colours: a terminal, and NO_COLOR is not set. */
+bool mt_load_is_color(FILE *out);
+
+#endif
