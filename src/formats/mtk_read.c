@@ -694,6 +694,8 @@ static int load_raw(struct reader *rd, uint64_t *ret_in_flight)
 	/* a thread that ran when the process ended may have been between two stores */
 	uint64_t threads = rd->raw.thread_count;
 	*ret_in_flight = rd->raw.header.end_kind == MT_END_EXITED && threads <= 2 ? 0 : 2 * threads;
+	/* a free whose thread found no room for a counter of its own is in no site */
+	*ret_in_flight += rd->raw.header.lost[MT_LOST_SITE_FULL];
 	if (rd->moving)
 		*ret_in_flight += count_events(rd->raw.thread, rd->raw.thread_count) - before;
 	return 0;

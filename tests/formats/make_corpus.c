@@ -40,10 +40,32 @@ static int write_damaged(const char *dir)
 	return failed | write_seed(dir, "claims", data, len);
 }
 
+/* 16 bytes a line; lines of zeros are left out; the last line is the length. */
+static int print_dump(void)
+{
+	static const uint8_t zeros[16];
+	size_t len;
+	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_example();
+	mt_auto(free) uint8_t *data = mtk_builder_bytes(b, &len);
+	for (size_t at = 0; at < len; at += 16) {
+		size_t n = MT_MIN((size_t)16, len - at);
+		if (!memcmp(data + at, zeros, n))
+			continue;
+		printf("%08zx ", at);
+		for (size_t i = 0; i < n; i++)
+			printf(" %02x", data[at + i]);
+		printf("\n");
+	}
+	printf("%08zx\n", len);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2)
 		return 2;
+	if (!strcmp(argv[1], "--dump"))
+		return print_dump();
 	mt_auto(mtk_builder) struct mtk_builder *sample = mtk_builder_sample();
 	mt_auto(mtk_builder) struct mtk_builder *bare = mtk_builder_new();
 	int failed = write_builder(argv[1], "sample", sample);

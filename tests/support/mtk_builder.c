@@ -145,6 +145,7 @@ struct mtk_builder *mtk_builder_new(void)
 		.unit_shift = UNIT_SHIFT,
 		.end_kind = MT_END_EXITED,
 		.peak_bound_bytes = 65536,
+		.peak_epoch = 1,
 	};
 	memcpy(b->header.magic, MT_STATE_MAGIC, 8);
 	for (uint32_t kind = 1; kind < KINDS; kind++)
@@ -385,5 +386,22 @@ struct mtk_builder *mtk_builder_sample(void)
 		mtk_builder_dealloc(b, i % 2 ? worker : 1, 0x20000 + 0x1000 * i);
 	mtk_builder_dealloc(b, worker, 0x500000);
 	mtk_builder_alloc(b, worker, leak, 0x30000, 7);
+	return b;
+}
+
+struct mtk_builder *mtk_builder_example(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+	struct mt_state_header *h = mtk_builder_header(b);
+	h->exe_string = mtk_builder_string(b, "/bin/app");
+	uint32_t exe = mtk_builder_module(b, 0x400000, 0x410000, "/bin/app");
+	uint32_t main_ = mtk_builder_node(b, 0x401136, /* complete */ 1, exe);
+	uint32_t site =
+		mtk_builder_site(b, mtk_builder_node(b, 0x401180, main_, exe), MT_CALL_MALLOC);
+	h->now_unit = 3;
+	mtk_builder_alloc(b, 1, site, 0x5581c0, 24);
+	mtk_builder_alloc(b, 1, site, 0x5581e0, 24);
+	h->now_unit = 7;
+	mtk_builder_dealloc(b, 1, 0x5581c0);
 	return b;
 }

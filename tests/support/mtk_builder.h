@@ -48,4 +48,7 @@ int mtk_builder_write_sparse(struct mtk_builder *b, const char *path, uint64_t c
 /* The sample that several tests use: two threads, four sites, histograms, a large block, a leak. */
 struct mtk_builder *mtk_builder_sample(void);
 
+/* The smallest file with something in it: the worked example of docs/formats/mtk.md. */
+struct mtk_builder *mtk_builder_example(void);
+
 #endif
