@@ -173,7 +173,10 @@ static uint64_t page_up(size_t bytes)
 	return MT_ALIGN_UP((uint64_t)bytes, 4096);
 }
 
-/* Guard for a mapping call: NULL when it is not to be tracked. */
+/*
+ * Guard for the books of a mapping call: NULL when it is not to be tracked. Not held during the call,
+ * so that a signal handler that runs then is tracked as ever.
+ */
 static struct mt_thread *begin(uint32_t heap)
 {
 	struct mt_thread *t;
@@ -191,8 +194,8 @@ typedef void *(*mmap_function)(void *, size_t, int, int, int, int64_t);
 static void *do_mmap(mmap_function original, void *addr, size_t len, int prot, int flags, int fd,
 		     int64_t off, struct mt_caller caller)
 {
-	struct mt_thread *t = begin(MT_HEAP_MMAP);
 	void *p = original(addr, len, prot, flags, fd, off);
+	struct mt_thread *t = begin(MT_HEAP_MMAP);
 	if (!t)
 		return p;
 	if (p != MAP_FAILED_POINTER) {
@@ -245,8 +248,8 @@ MT_PUBLIC void *mremap(void *old, size_t old_len, size_t new_len, int flags, voi
 	struct mt_caller caller = MT_CALLER();
 	if (MT_UNLIKELY(!mt_system.mremap) && mt_provider_resolve())
 		return MAP_FAILED_POINTER;
-	struct mt_thread *t = begin(MT_HEAP_MMAP);
 	void *p = mt_system.mremap(old, old_len, new_len, flags, new_addr);
+	struct mt_thread *t = begin(MT_HEAP_MMAP);
 	if (!t)
 		return p;
 	if (p != MAP_FAILED_POINTER) {
@@ -275,8 +278,8 @@ MT_PUBLIC void *sbrk(intptr_t increment)
 	struct mt_caller caller = MT_CALLER();
 	if (MT_UNLIKELY(!mt_system.sbrk) && mt_provider_resolve())
 		return MAP_FAILED_POINTER;
-	struct mt_thread *t = begin(MT_HEAP_BRK);
 	void *p = mt_system.sbrk(increment);
+	struct mt_thread *t = begin(MT_HEAP_BRK);
 	if (t) {
 		if (p != MAP_FAILED_POINTER)
 			break_moved(t, (uint64_t)p, (uint64_t)p + (uint64_t)increment, &caller);
@@ -291,9 +294,9 @@ MT_PUBLIC int brk(void *addr)
 	struct mt_caller caller = MT_CALLER();
 	if (MT_UNLIKELY(!mt_system.brk) && mt_provider_resolve())
 		return -1;
-	struct mt_thread *t = begin(MT_HEAP_BRK);
-	long before = t ? mt_sys1(__NR_brk, 0) : 0;
+	long before = mt_sys1(__NR_brk, 0);
 	int err = mt_system.brk(addr);
+	struct mt_thread *t = begin(MT_HEAP_BRK);
 	if (t) {
 		if (!err)
 			break_moved(t, (uint64_t)before, (uint64_t)addr, &caller);

@@ -20,10 +20,68 @@ static int same_list(const struct mt_module_list *a, const struct mt_module_list
 	return 1;
 }
 
+/* Reads hexadecimal digits at *s and moves behind them. */
+static uint64_t parse_hex(const char **s)
+{
+	uint64_t v = 0;
+	for (;; (*s)++) {
+		char c = **s;
+		if (c >= '0' && c <= '9')
+			v = v << 4 | (uint64_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			v = v << 4 | (uint64_t)(c - 'a' + 10);
+		else
+			return v;
+	}
+}
+
+/* The path in a line of /proc/self/maps if the line's mapping starts at lo, else NULL. */
+static const char *path_in_line(const char *line, uintptr_t lo)
+{
+	if (parse_hex(&line) != lo)
+		return NULL;
+	while (*line && *line != '/')
+		line++;
+	return *line ? line : NULL;
+}
+
+/* Path of the file mapped at lo, as the kernel knows it: for a module loaded by a relative path. */
+static uint32_t mapped_path(uintptr_t lo)
+{
+	char buf[4096];
+	size_t have = 0, at = 0;
+	uint32_t found = 0;
+	long fd = mt_sys_open("/proc/self/maps", MT_O_RDONLY | MT_O_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	for (;;) {
+		while (at < have && buf[at] != '\n')
+			at++;
+		if (at < have) {
+			buf[at++] = 0;
+			const char *path = path_in_line(buf, lo);
+			if (path) {
+				found = mt_storage_string(path);
+				break;
+			}
+			for (size_t i = at; i < have; i++)
+				buf[i - at] = buf[i];
+			have -= at;
+			at = 0;
+			continue;
+		}
+		long n = have < sizeof(buf) ? mt_sys_read((int)fd, buf + have, sizeof(buf) - have) : 0;
+		if (n <= 0)
+			break;
+		have += (size_t)n;
+	}
+	mt_sys_close((int)fd);
+	return found;
+}
+
 static uint32_t path_string(const struct mt_module *m, const struct mt_state_module *row)
 {
-	char path[2048];
-	struct mt_fmt f;
+	char path[1024];
 	if (row->flags & MT_MODULE_PROGRAM) {
 		if (mt_rt.hdr->exe_string)
 			return mt_rt.hdr->exe_string;
@@ -31,15 +89,8 @@ static uint32_t path_string(const struct mt_module *m, const struct mt_state_mod
 		path[n > 0 ? n : 0] = 0;
 		return mt_storage_string(path);
 	}
-	if (m->name[0] == '/' || m->name[0] == '[')
-		return mt_storage_string(m->name);
-	long n = mt_sys2(__NR_getcwd, path, sizeof(path)); /* loaded by a relative path */
-	mt_fmt_init(&f, path, sizeof(path));
-	if (n > 1 && path[0] == '/')
-		f.at = path + n - 1;
-	mt_fmt_str(&f, "/");
-	mt_fmt_str(&f, m->name);
-	return mt_storage_string(path);
+	uint32_t found = m->name[0] == '/' || m->name[0] == '[' ? 0 : mapped_path(m->lo);
+	return found ? found : mt_storage_string(m->name);
 }
 
 static uint32_t add_row(const struct mt_module *m, uint32_t generation)

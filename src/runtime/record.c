@@ -177,15 +177,38 @@ MT_INLINE void give_record(struct mt_thread *t, uint32_t r)
 		share_records(t);
 }
 
-/* Enters a block; 1, or 0 when the tables have no room. record: one to use again, or 0. */
+/* The table still holds a block at this address: its free passed out of our sight. */
+MT_COLD static void drop_stale(struct mt_thread *t, const void *p)
+{
+	struct mt_gone gone = {0};
+	if (!mt_record_take(t, p, &gone))
+		return;
+	mt_rt_lost(MT_LOST_UNSEEN_FREE);
+	mt_record_gone(t, &gone, 1);
+}
+
+/* The slot is not free: a block whose free we missed, or (rarely) two blocks in one granule. */
+MT_COLD static int enter_occupied(struct mt_thread *t, uint64_t address, uint32_t *slot)
+{
+	if (mt_rt.live[*slot].place == address)
+		drop_stale(t, (const void *)address);
+	return *slot && mt_rt.live[*slot].place;
+}
+
+MT_COLD static int enter_large(struct mt_thread *t, uint64_t address, const struct mt_gone *b)
+{
+	drop_stale(t, (const void *)address);
+	return mt_large_insert(address, MT_HEAP_MALLOC, b->size, b->cell, b->unit, b->sequence) != 0;
+}
+
+/* Enters a block; 1, or 0 when the tables have no room. b->record: one to use again, or 0. */
 MT_INLINE int enter_block(struct mt_thread *t, uint64_t address, const struct mt_gone *b)
 {
 	uint32_t *slot = NULL;
 	if (MT_LIKELY(b->size < MT_LARGE_BYTES))
 		slot = mt_index_slot(address);
-	if (MT_UNLIKELY(!slot || (*slot && mt_rt.live[*slot].place)))
-		return mt_large_insert(address, MT_HEAP_MALLOC, b->size, b->cell, b->unit,
-				       b->sequence) != 0;
+	if (MT_UNLIKELY(!slot || (*slot && enter_occupied(t, address, slot))))
+		return enter_large(t, address, b);
 	uint32_t r = b->record ? b->record : take_record(t);
 	if (MT_UNLIKELY(!r))
 		return 0;

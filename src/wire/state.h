@@ -74,6 +74,7 @@ enum mt_state_lost {
 	MT_LOST_MODULE_FULL = 8, /* module table full */
 	MT_LOST_BEFORE_START = 9,/* allocations before the tracker was ready */
 	MT_LOST_HIST_FULL = 10,  /* size histogram not kept for a cell */
+	MT_LOST_UNSEEN_FREE = 11,/* freed out of our sight: the address was handed out again */
 };
 
 /* Bits of mt_state_header.notes: things a report must say. Never renumber. */
