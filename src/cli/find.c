@@ -98,11 +98,12 @@ static int add_running_in(struct mt_live_states *s, const char *path)
 static int add_mapped(struct mt_live_states *s, const char *pid)
 {
 	mt_auto(free) char *text = NULL;
+	size_t len;
 	char path[300], *save = NULL;
 	int code = 0;
 
 	snprintf(path, sizeof(path), "/proc/%s/maps", pid);
-	if (mt_file_read(path, MAPS_MAX, &text, NULL, NULL))
+	if (mt_file_read(path, MAPS_MAX, &text, &len, NULL))
 		return 0;
 	for (char *line = strtok_r(text, "\n", &save); line && !code;
 	     line = strtok_r(NULL, "\n", &save)) {

@@ -15,9 +15,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 
 #define OUTPUT_NAME "output"
-enum { BASES = 3, PATTERN_MAX = 1 << 16 };
+enum { BASES = 3, PATTERN_MAX = 1 << 16, FRESH_S = 30 };
 
 static const char *base_dir(int at)
 {
@@ -194,17 +195,22 @@ int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_
 {
 	mt_auto(mt_statedir) struct mt_statedir dir = {.lock_fd = -1};
 	mt_auto(free) char *name = mt_path_join(path, OUTPUT_NAME);
+	struct stat st;
+	size_t len;
 	int code;
 
 	dir.path = strdup(path);
 	if (!dir.path || !name)
 		return -ENOMEM;
+	/* without `output` it was made by a program that runs alone, perhaps this moment */
+	if (lstat(name, &st) && !lstat(path, &st) && time(NULL) - st.st_mtime < FRESH_S)
+		return -EAGAIN;
 	dir.lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (dir.lock_fd < 0)
 		return -errno;
 	if (flock(dir.lock_fd, LOCK_EX | LOCK_NB))
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-	code = mt_file_read_fd(dir.lock_fd, name, PATTERN_MAX, ret_pattern, NULL, NULL);
+	code = mt_file_read_fd(dir.lock_fd, name, PATTERN_MAX, ret_pattern, &len, NULL);
 	if (code)
 		return code;
 	*ret_dir = dir;

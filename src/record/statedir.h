@@ -44,7 +44,7 @@ int mt_statedir_each(int (*visit)(void *context, const char *path), void *contex
 
 /*
  * Takes over an abandoned directory: locks it and reads its pattern (heap, in *ret_pattern; "" when
- * there is none). 0; -EAGAIN: its maker lives; another negative errno value. Release the result
+ * there is none). 0; -EAGAIN: its maker lives, or it is brand new; another negative errno value. Release the result
  * with mt_statedir_done() or mt_statedir_remove().
  */
 int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_pattern);

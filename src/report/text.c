@@ -96,6 +96,14 @@ static const char *row_noun(enum mt_by by, uint64_t count)
 	return nouns[by][count != 1];
 }
 
+/* What rows count. */
+static const char *unit_noun(const struct mt_report *r, uint64_t count)
+{
+	if (r->show == MT_SHOW_TOTAL || r->show == MT_SHOW_TEMPORARY)
+		return plural(count, "allocation", "allocations");
+	return plural(count, "block", "blocks");
+}
+
 /* The widest rows, at most VERDICT_ROWS, that together hold VERDICT_PERCENT. */
 struct verdict {
 	uint64_t rows, value, growing;
@@ -160,7 +168,7 @@ static void add_empty_verdict(const struct mt_report *r, const struct mt_table *
 
 static void add_verdict(const struct mt_report *r, const struct mt_table *t, struct mt_buf *out)
 {
-	bool by_count = r->show == MT_SHOW_TEMPORARY;
+	bool by_count = !t->bytes && t->count;
 	struct verdict v = find_verdict(t, by_count);
 	uint64_t total = by_count ? t->count : t->bytes;
 	char size[MT_UNITS_TEXT_MAX], percent[MT_UNITS_TEXT_MAX];
@@ -169,9 +177,11 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 	if (!t->row_count || !v.rows) {
 		add_empty_verdict(r, t, out);
 	} else if (by_count) {
-		mt_buf_printf(out, "%" PRIu64 " %s made %s of %s temporary allocations", v.rows,
-			      row_noun(t->query.by, v.rows), mt_units_percent(v.value, total, percent),
-			      mt_units_count(total, size));
+		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s %s", v.rows, row_noun(t->query.by, v.rows),
+			      plural(v.rows, "makes", "make"), mt_units_percent(v.value, total, percent),
+			      mt_units_count(total, size),
+			      r->show == MT_SHOW_TEMPORARY ? "temporary allocations" :
+			      r->show == MT_SHOW_TOTAL ? "allocations" : "live blocks of 0 bytes");
 	} else {
 		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s %s", v.rows, row_noun(t->query.by, v.rows),
 			      r->show == MT_SHOW_TOTAL ? (v.rows == 1 ? "makes" : "make") :
@@ -298,8 +308,7 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 		mt_text_size(out, row->bytes);
 		mt_buf_printf(out, "%s, %s", mt_text_end(r), mt_units_percent(row->bytes, t->bytes, text));
 		mt_buf_printf(out, ", %s %s", mt_units_count(row->count, text),
-			      r->show == MT_SHOW_TOTAL ? plural(row->count, "allocation", "allocations") :
-							 plural(row->count, "block", "blocks"));
+			      unit_noun(r, row->count));
 		if (row->count > 1)
 			mt_buf_printf(out, " of %s on average",
 				      mt_units_size(row->bytes / row->count, text));
@@ -375,9 +384,9 @@ static void add_rest(const struct mt_report *r, const struct mt_table *t, uint32
 	if (hidden.rows || small.rows || t->suppressed_sites || t->is_partial)
 		mt_buf_addc(out, '\n');
 	if (hidden.rows)
-		mt_buf_printf(out, "%" PRIu32 " more %s: %s in %s (--top=0 shows all)\n", hidden.rows,
+		mt_buf_printf(out, "%" PRIu32 " more %s: %s in %s %s (--top=0 shows all)\n", hidden.rows,
 			      row_noun(t->query.by, hidden.rows), mt_units_size(hidden.bytes, size),
-			      mt_units_count(hidden.count, count));
+			      mt_units_count(hidden.count, count), unit_noun(r, hidden.count));
 	if (small.rows)
 		mt_buf_printf(out, "%" PRIu32 " smaller %s, each below %s: ", small.rows,
 			      row_noun(t->query.by, small.rows),
@@ -432,7 +441,7 @@ static int add_other_heaps(const struct mt_report *r, struct mt_buf *out, struct
 			mt_buf_printf(out, "\n%s%s heap%s, beside the numbers above: ", mt_text_strong(r),
 				      sums[i].name, mt_text_end(r));
 			mt_text_size(out, t->bytes);
-			mt_buf_printf(out, " in %s\n", mt_units_count(t->count, text));
+			mt_buf_printf(out, " in %s %s\n", mt_units_count(t->count, text), unit_noun(r, t->count));
 			code = add_rows(r, t, r->top ? MT_MIN(r->top, (uint32_t)OTHER_HEAP_ROWS) : 0, out);
 		}
 		mt_table_free(t);

@@ -44,13 +44,14 @@ int mt_process_parse_stat(const char *text, struct mt_process *ret_process)
 int mt_process_read(pid_t pid, struct mt_process *ret_process)
 {
 	mt_auto(free) char *text = NULL;
+	size_t len;
 	char path[64];
 	int err;
 
 	if (pid <= 0)
 		return -ESRCH;
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	err = mt_file_read(path, STAT_MAX, &text, NULL, NULL);
+	err = mt_file_read(path, STAT_MAX, &text, &len, NULL);
 	if (err == -ENOENT)
 		return -ESRCH;
 	return err ? err : mt_process_parse_stat(text, ret_process);
@@ -66,7 +67,8 @@ static int hex_digit(char c)
 int mt_process_boot_id(uint8_t ret_id[16])
 {
 	mt_auto(free) char *text = NULL;
-	int err = mt_file_read("/proc/sys/kernel/random/boot_id", STAT_MAX, &text, NULL, NULL);
+	size_t len;
+	int err = mt_file_read("/proc/sys/kernel/random/boot_id", STAT_MAX, &text, &len, NULL);
 	int digits = 0;
 
 	memset(ret_id, 0, 16);
