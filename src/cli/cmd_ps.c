@@ -98,7 +98,7 @@ static int list(const struct mt_live_states *states, uint64_t interval_ns, struc
 	static const char *const heads[] = {"pid", "mode", "live", "events/s", "lost", "program", "file"};
 	mt_auto(free) struct tally *first = mt_alloc_zero(states->count + 1, sizeof(*first));
 	struct timespec pause = {(time_t)(interval_ns / 1000000000u), (long)(interval_ns % 1000000000u)};
-	mt_auto(mt_grid) struct mt_grid g;
+	mt_auto(mt_grid) struct mt_grid g = {0};
 	bool is_any_running = false;
 
 	mt_grid_init(&g, "rlrrrll");

@@ -332,7 +332,7 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 static int add_label_rows(const struct mt_report *r, const struct mt_table *t, uint32_t count,
 			  struct mt_buf *out)
 {
-	mt_auto(mt_grid) struct mt_grid g;
+	mt_auto(mt_grid) struct mt_grid g = {0};
 	char size[MT_UNITS_TEXT_MAX], exact[MT_UNITS_TEXT_MAX], percent[MT_UNITS_TEXT_MAX];
 	bool by_count = r->show == MT_SHOW_TEMPORARY || (t->query.by == MT_BY_SIZE && !t->bytes);
 
@@ -451,7 +451,7 @@ static int add_other_heaps(const struct mt_report *r, struct mt_buf *out, struct
 
 static int add_processes(const struct mt_report *r, struct mt_buf *out)
 {
-	mt_auto(mt_grid) struct mt_grid g;
+	mt_auto(mt_grid) struct mt_grid g = {0};
 	char size[MT_UNITS_TEXT_MAX];
 
 	if (r->profile_count < 2)

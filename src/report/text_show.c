@@ -70,7 +70,7 @@ static int show_sizes(const struct mt_report *r, const struct mt_totals *t, stru
 {
 	static const char *const heads[] = {"from", "to", "allocations", "share", "live blocks",
 					    "live bytes", "", NULL};
-	mt_auto(mt_grid) struct mt_grid g;
+	mt_auto(mt_grid) struct mt_grid g = {0};
 	char text[MT_UNITS_TEXT_MAX];
 	struct mt_size_live live;
 	uint64_t widest = 0, all = 0, lo, hi;
@@ -106,7 +106,7 @@ static int show_sizes(const struct mt_report *r, const struct mt_totals *t, stru
 static int show_lifetimes(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
 {
 	static const char *const heads[] = {"from", "to", "frees", "share", "", NULL};
-	mt_auto(mt_grid) struct mt_grid g;
+	mt_auto(mt_grid) struct mt_grid g = {0};
 	char text[MT_UNITS_TEXT_MAX];
 	uint64_t widest = 0, all = 0, lo, hi;
 
@@ -153,7 +153,7 @@ static int show_threads(const struct mt_report *r, struct mt_buf *out)
 {
 	static const char *const heads[] = {"pid", "thread", "allocations", "bytes", "frees", "reallocs",
 					    "temporary", "balance", "its peak", "name", NULL};
-	mt_auto(mt_grid) struct mt_grid g;
+	mt_auto(mt_grid) struct mt_grid g = {0};
 	uint32_t count = 0;
 
 	mt_grid_init(&g, "rrrrrrrrrl");
@@ -184,7 +184,7 @@ static int show_heaps(const struct mt_report *r, struct mt_buf *out)
 					    "allocations", "frees", NULL};
 	uint32_t count = 0;
 	mt_auto(free) struct mt_heap_sum *sums = mt_report_heaps(r, &count);
-	mt_auto(mt_grid) struct mt_grid g;
+	mt_auto(mt_grid) struct mt_grid g = {0};
 	char text[MT_UNITS_TEXT_MAX];
 
 	mt_grid_init(&g, "lrrrrrr");
@@ -232,7 +232,7 @@ static void add_module_facts(const struct mt_report *r, struct mt_grid *g)
 
 static int show_coverage(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
 {
-	mt_auto(mt_grid) struct mt_grid g;
+	mt_auto(mt_grid) struct mt_grid g = {0};
 
 	mt_buf_printf(out, "%s%s%s\n", mt_text_strong(r), t->is_exact ?
 		      "every event that was seen is in the tables" :
