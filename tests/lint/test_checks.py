@@ -180,6 +180,33 @@ def layout(case):
     case.expect('format: a line of more than 100 columns is found', 'more than 100 columns', TOOLS / 'check-format', wide)
 
 
+def manual(case):
+    """A stand-in for the command, with one command and two options."""
+    program = case.write('fake', """#!/bin/sh
+# SPDX-License-Identifier: MIT
+case "$*" in
+help) printf '  go        does it\\n' ;;
+'go --help') printf '  -o, --output=F   where\\n      --fast       sooner\\n' ;;
+*) cat "$(dirname "$0")/page" ;;
+esac
+""")
+    program.chmod(0o755)
+    shutil.copy(ROOT / 'docs/man/memtrack-environment.7', case.folder)
+    output, fast = '.TP\n.B \\-o, \\-\\-output\nwhere.\n', '.TP\n.B \\-\\-fast\nsooner.\n'
+
+    def one(name, complaint, page, *commands):
+        case.write('page', page)
+        case.expect('manual: ' + name, complaint, TOOLS / 'check-manual', program, case.folder, *commands)
+
+    one('a page with all options passes', None, output + fast, 'go')
+    one('an option without a place in the page is found', '--fast is in --help', output, 'go')
+    one('an option that is gone is found', '--slow is in the man page', output + fast + fast.replace('fast', 'slow'), 'go')
+    one('a name that is the same as another is fine', None, output + fast + '.TP\n.B \\-\\-quick\nthe same as \\-\\-fast.\n', 'go')
+    one('a command without a page is found', 'help lists', output + fast)
+    case.write('memtrack-environment.7', '.BR depth=N\n')
+    one('an unwritten word of MEMTRACK_OPTIONS is found', 'heaps is not in the man page', output + fast, 'go')
+
+
 def compilers(case):
     if not shutil.which('clang') or not shutil.which('meson'):
         case.tap.skip('compilers', 'clang or meson is not installed')
@@ -195,7 +222,7 @@ def compilers(case):
 
 def main():
     tap = Tap()
-    for check in (layers, source, headers, freestanding, image, summary, layout, compilers):
+    for check in (layers, source, headers, freestanding, image, summary, layout, manual, compilers):
         with tempfile.TemporaryDirectory() as folder:
             check(Case(tap, pathlib.Path(folder)))
     return tap.done()
