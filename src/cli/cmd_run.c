@@ -160,6 +160,9 @@ static int make_words(struct run *r)
 		mt_buf_printf(&r->words, " max-size=%" PRIu64, o->max_size);
 	if (o->max_overhead)
 		mt_buf_printf(&r->words, " max-overhead=%" PRIu64, o->max_overhead);
+	/* for children that outlive us; the words of the contract cannot hold a blank */
+	if (!strpbrk(r->pattern, " \t\n"))
+		mt_buf_printf(&r->words, " output=%s", r->pattern);
 	return r->words.failed ? -ENOMEM : 0;
 }
 

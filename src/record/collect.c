@@ -194,13 +194,33 @@ static bool is_expired(const char *path)
 	       time(NULL) - st.st_mtime > (time_t)MT_COLLECT_KEEP_DAYS * 24 * 3600;
 }
 
+/*
+ * Whether the file's process may still write it. A header that is being filled does not name its process
+ * yet: then the pid of the file name decides.
+ */
+static bool is_in_use(const struct job *job, int header_code)
+{
+	static const uint8_t no_boot_id[16];
+	const struct mt_state_header *h = &job->header;
+	struct mt_process p;
+
+	if (!job->is_last)
+		return false;
+	if (!header_code && h->pid && h->proc_start && memcmp(h->boot_id, no_boot_id, sizeof(no_boot_id)))
+		return mt_mtk_process_alive(h);
+	if (mt_process_read(atoi(mt_path_base(job->file)), &p) || p.state == 'Z' || p.state == 'X')
+		return false;
+	return header_code || h->end_kind == MT_END_RUNNING;
+}
+
 static int collect_file(struct job *job, struct mt_collection *c)
 {
 	struct mt_err err = {0};
 	char exe[STRING_MAX] = "", *moved = NULL;
 	int code = mt_mtk_read_header(job->file, &job->header, &err);
+	bool in_use = is_in_use(job, code);
 
-	if (code == -ENODATA) { /* the process ended before it wrote anything */
+	if (code == -ENODATA && !in_use) { /* the process ended before it wrote anything */
 		unlink(job->file);
 		return 0;
 	}
@@ -208,8 +228,9 @@ static int collect_file(struct job *job, struct mt_collection *c)
 		mt_mtk_read_string(job->file, job->header.exe_string, exe, sizeof(exe), NULL);
 		snprintf(job->program, sizeof(job->program), "%s", mt_path_base(exe));
 	}
-	if (!code && job->is_last && mt_mtk_process_alive(&job->header))
-		return add_item(c, MT_RUNNING, job->header.pid, strdup(job->file), job->program, NULL);
+	if (in_use)
+		return add_item(c, MT_RUNNING, atoi(mt_path_base(job->file)), strdup(job->file),
+				*job->program ? job->program : "a process", NULL);
 	if (!code)
 		code = move_file(job, &moved, &err);
 	if (!code)

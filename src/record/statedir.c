@@ -203,7 +203,8 @@ int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_
 	if (!dir.path || !name)
 		return -ENOMEM;
 	/* without `output` it was made by a program that runs alone, perhaps this moment */
-	if (lstat(name, &st) && !lstat(path, &st) && time(NULL) - st.st_mtime < FRESH_S)
+	if (lstat(name, &st) && is_empty_but_output(path) && !lstat(path, &st) &&
+	    time(NULL) - st.st_mtime < FRESH_S)
 		return -EAGAIN;
 	dir.lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (dir.lock_fd < 0)

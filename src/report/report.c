@@ -240,8 +240,6 @@ static void emit_profile_caveats(const struct mt_report *r, const struct mt_prof
 		emit_sentence(emit, context, "%s%s", who, p->warning[i]);
 	if (p->warnings_dropped)
 		emit_sentence(emit, context, "%s%" PRIu64 " more warnings", who, p->warnings_dropped);
-	if (p->times_estimated)
-		emit_sentence(emit, context, "%sages and durations are estimates", who);
 }
 
 void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
