@@ -31,11 +31,11 @@ enum {
 	MEMO_SETS = 256,
 	MEMO_WAYS = 2,
 	MEMO_WORDS = 56,
+	MEMO_UNROLL = 4,
 	NEEDS_FP = 1 << 10, /* fp of this frame is used further out before it is loaded again */
 	EXTRA = 1 << 11,    /* more words than ra: fp_at with NEEDS_FP, or cfa_at */
 	PUBLIC_FLAGS = MT_FRAME_EXACT_PC | MT_FRAME_BY_FP,
 	MIDDLE = MT_DEPTH_MAX, /* words[MIDDLE - k]: fresh frame k; words[MIDDLE + 1 + i]: frame[i] */
-	FIRST_PAGE = 4096,
 	JOIN_WINDOW = 256,
 	JOIN_PAUSE = 2048,
 	MEMO_WINDOW = 1024,
@@ -49,7 +49,7 @@ struct memo_entry {
 	uint32_t epoch; /* of the memo when it was filled: others are free */
 	uint32_t token;
 	uint32_t span_bytes; /* words lie in [sp, sp + span_bytes) */
-	uint16_t count;
+	uint16_t count;     /* a multiple of MEMO_UNROLL: the last words stand there again */
 	uint16_t needs_fp;
 	uint16_t offset[MEMO_WORDS]; /* (address - sp) / 8, in the order of the walk */
 	uint64_t value[MEMO_WORDS];
@@ -130,6 +130,38 @@ MT_INLINE struct mt_frame_words *kept_words(struct mt_capture *c)
 	return &c->words[MIDDLE + 1];
 }
 
+#if defined(__x86_64__)
+MT_INLINE uintptr_t ra_place(const struct mt_frame_words *w)
+{
+	return w->sp - 8;
+}
+
+MT_INLINE uintptr_t ra_word(const struct mt_frame_words *w)
+{
+	return w->ra;
+}
+
+MT_INLINE void set_ra_word(struct mt_frame_words *w, uintptr_t at, uintptr_t raw)
+{
+}
+#else
+MT_INLINE uintptr_t ra_place(const struct mt_frame_words *w)
+{
+	return w->ra_at;
+}
+
+MT_INLINE uintptr_t ra_word(const struct mt_frame_words *w)
+{
+	return w->raw;
+}
+
+MT_INLINE void set_ra_word(struct mt_frame_words *w, uintptr_t at, uintptr_t raw)
+{
+	w->ra_at = at;
+	w->raw = raw;
+}
+#endif
+
 MT_INLINE uint64_t mix(uint64_t hash, uint64_t value)
 {
 	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
@@ -193,10 +225,16 @@ MT_INLINE struct memo_entry *memo_set(struct mt_memo *memo, uintptr_t sp, uintpt
 /* Whether each remembered word still has its value, in the order of the walk. */
 MT_INLINE int memo_verify(const struct memo_entry *e, uintptr_t sp)
 {
-	uint32_t n = e->count, i = 0;
-	while (i < n && word_at(sp + (uintptr_t)e->offset[i] * 8) == e->value[i])
-		i++;
-	return i == n;
+	const uint16_t *offset = e->offset, *end = offset + e->count;
+	const uint64_t *value = e->value;
+	for (; offset < end; offset += MEMO_UNROLL, value += MEMO_UNROLL) {
+		if (word_at(sp + (uintptr_t)offset[0] * 8) != value[0] ||
+		    word_at(sp + (uintptr_t)offset[1] * 8) != value[1] ||
+		    word_at(sp + (uintptr_t)offset[2] * 8) != value[2] ||
+		    word_at(sp + (uintptr_t)offset[3] * 8) != value[3])
+			return 0;
+	}
+	return 1;
 }
 
 MT_INLINE uint32_t memo_find(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
@@ -230,7 +268,7 @@ static int memo_add_frame(struct memo_entry *e, const struct mt_frame_words *w)
 {
 	if (w->cfa_at && memo_add(e, w->cfa_at, w->sp))
 		return -MT_EINVAL;
-	if (memo_add(e, w->ra_at, w->raw))
+	if (memo_add(e, ra_place(w), ra_word(w)))
 		return -MT_EINVAL;
 	if ((w->flags & NEEDS_FP) && w->fp_at)
 		return memo_add(e, w->fp_at, w->fp);
@@ -246,7 +284,7 @@ static void memo_fill(struct mt_capture *c)
 		e++;
 	else if ((e->ra != inner->ra || e->sp != inner->sp || e->tag != c->tag) &&
 		 e->epoch == c->memo->epoch)
-		e += c->memo_seen & 1;
+		e += c->counts.captures & 1;
 	e->ra = 0;
 	e->sp = inner->sp;
 	e->tag = c->tag;
@@ -259,6 +297,11 @@ static void memo_fill(struct mt_capture *c)
 	for (uint32_t i = c->count - 1; i-- > 0;)
 		if (memo_add_frame(e, &w[i]))
 			return;
+	while (e->count % MEMO_UNROLL) {
+		e->offset[e->count] = e->offset[e->count - 1];
+		e->value[e->count] = e->value[e->count - 1];
+		e->count++;
+	}
 	e->ra = inner->ra;
 }
 
@@ -269,15 +312,14 @@ void mt_capture_remember(struct mt_capture *c, uint32_t token)
 		memo_fill(c);
 }
 
-/* Counts a look into the memo; pauses it where it does not pay. */
-MT_INLINE void memo_account(struct mt_capture *c, uint32_t hit)
+/* Once a window: pauses the memo where it does not pay. */
+static MT_COLD void memo_judge(struct mt_capture *c)
 {
-	c->memo_hits += hit;
-	if (MT_UNLIKELY(++c->memo_seen == MEMO_WINDOW)) {
-		if (c->memo_hits * 10 < MEMO_WINDOW)
-			c->memo_off_for = MEMO_PAUSE;
-		c->memo_seen = c->memo_hits = 0;
-	}
+	uint64_t seen = c->counts.captures - c->memo_since;
+	if ((c->counts.memo_hits - c->memo_hits_before) * 10 < seen)
+		c->memo_off_for = MEMO_PAUSE;
+	c->memo_since = c->counts.captures;
+	c->memo_hits_before = c->counts.memo_hits;
 }
 
 /* ---- walk and join ---- */
@@ -291,11 +333,11 @@ MT_INLINE int32_t verify_outward(const struct mt_frame_words *kept, int32_t at)
 		if (MT_UNLIKELY(w->flags & EXTRA)) {
 			if (w->cfa_at && word_at(w->cfa_at) != w->sp)
 				break;
-			if (word_at(w->ra_at) != w->raw)
+			if (word_at(ra_place(w)) != ra_word(w))
 				break;
 			if ((w->flags & NEEDS_FP) && w->fp_at && word_at(w->fp_at) != w->fp)
 				break;
-		} else if (word_at(w->ra_at) != w->raw) {
+		} else if (word_at(ra_place(w)) != ra_word(w)) {
 			break;
 		}
 	}
@@ -348,19 +390,23 @@ static void use_fp(struct mt_capture *c, uint32_t k)
 	}
 }
 
-/* The step out of *w by other than a plain row, into *next. 0, or an enum mt_stack_end. */
+/* Where a walk stands, and what it read to get there. */
+struct place {
+	uintptr_t sp, ra, fp, fp_at, cfa_at, ra_at, raw;
+	uintptr_t lr; /* aarch64: the link register, 0: not known */
+	uint64_t flags;
+};
+
+/* The step out of *at by other than a plain row. 0, or an enum mt_stack_end. */
 static MT_NOINLINE int slow_step(struct mt_capture *c, const struct mt_module_list *list, mt_row row,
-				 const struct mt_frame_words *w, uintptr_t *lr,
-				 struct mt_frame_words *ret_next)
+				 struct place *at)
 {
-	struct mt_step s = {.sp = w->sp, .ra = w->ra, .fp = w->fp, .lr = *lr, .lr_known = *lr != 0,
-			    .range = &c->stack};
+	struct mt_step s = {.sp = at->sp, .ra = at->ra, .fp = at->fp, .lr = at->lr,
+			    .lr_known = at->lr != 0, .range = &c->stack};
 	int end = mt_step_special(&s, row, list);
 	c->counts.fp_steps += !end && (s.flags & MT_FRAME_BY_FP);
-	*lr = s.lr_known ? s.lr : 0;
-	*ret_next = (struct mt_frame_words){
-		.sp = s.sp, .ra = s.ra, .ra_at = s.ra_at, .raw = s.raw, .fp = s.fp,
-		.fp_at = s.fp_at, .cfa_at = s.cfa_at, .flags = s.flags | (s.cfa_at ? EXTRA : 0)};
+	*at = (struct place){s.sp, s.ra, s.fp, s.fp_at, s.cfa_at, s.ra_at, s.raw,
+			     s.lr_known ? s.lr : 0, s.flags | (s.cfa_at ? EXTRA : 0)};
 	return end;
 }
 
@@ -371,111 +417,120 @@ static MT_NOINLINE mt_row row_miss(struct mt_capture *c, const struct mt_module_
 	return mt_row_cache_fill(mt_unwind.rows, list, &mt_unwind.modules, ra);
 }
 
-MT_INLINE mt_row row_of(struct mt_capture *c, const struct mt_module_list *list,
-			const struct mt_row_cache *rows, uintptr_t ra)
+/* The step out of *at by a plain row. 0, or an enum mt_stack_end. */
+MT_INLINE int plain_step(struct mt_capture *c, mt_row row, struct place *at)
 {
-	if (MT_UNLIKELY(ra < FIRST_PAGE))
-		return mt_row_special(MT_ROW_NOINFO);
-	mt_row row = mt_row_cache_get(rows, ra);
-	return MT_LIKELY(row != MT_ROW_MISS) ? row : row_miss(c, list, ra);
-}
-
-/* The step out of *w by a plain row. 0, or an enum mt_stack_end. */
-MT_INLINE int plain_step(struct mt_capture *c, mt_row row, const struct mt_frame_words *w,
-			 struct mt_frame_words *ret_next)
-{
-	uintptr_t cfa = ((row & MT_ROW_FP) ? w->fp : w->sp) + mt_row_cfa_bytes(row);
-	if (MT_UNLIKELY(cfa <= w->sp || cfa > c->stack.hi) &&
-	    (cfa <= w->sp || mt_stack_reach(&c->stack, cfa)))
+	uintptr_t cfa = ((row & MT_ROW_FP) ? at->fp : at->sp) + mt_row_cfa_bytes(row);
+	uintptr_t fp_bytes = mt_row_fp_bytes(row), fp_at = 0;
+	if (MT_UNLIKELY(cfa <= at->sp || cfa > c->stack.hi) &&
+	    (cfa <= at->sp || mt_stack_reach(&c->stack, cfa)))
 		return MT_STACK_UNREADABLE;
-	uintptr_t ra_at = cfa - mt_row_ra_bytes(row), fp_bytes = mt_row_fp_bytes(row);
-	uintptr_t fp_at = 0, fp = w->fp;
 	if (fp_bytes) {
 		fp_at = cfa - fp_bytes;
 		if (MT_UNLIKELY(fp_at < c->stack.lo || fp_at > cfa - 8))
 			return MT_STACK_UNREADABLE;
-		fp = word_at(fp_at);
+		at->fp = word_at(fp_at);
 	}
+	at->fp_at = fp_at;
+	at->ra_at = cfa - mt_row_ra_bytes(row);
 #if !defined(__x86_64__)
-	if (MT_UNLIKELY(ra_at < c->stack.lo))
+	if (MT_UNLIKELY(at->ra_at < c->stack.lo))
 		return MT_STACK_UNREADABLE;
 #endif
-	uintptr_t raw = word_at(ra_at);
-	ret_next->sp = cfa;
-	ret_next->ra = mt_step_strip(raw);
-	ret_next->ra_at = ra_at;
-	ret_next->raw = raw;
-	ret_next->fp = fp;
-	ret_next->fp_at = fp_at;
-	ret_next->cfa_at = 0;
-	ret_next->flags = 0;
-	return MT_LIKELY(ret_next->ra != 0) ? 0 : MT_STACK_COMPLETE;
+	at->raw = word_at(at->ra_at);
+	at->ra = mt_step_strip(at->raw);
+	at->sp = cfa;
+	at->cfa_at = 0;
+	at->flags = 0;
+	at->lr = 0;
+	return MT_LIKELY(at->ra != 0) ? 0 : MT_STACK_COMPLETE;
 }
 
-/* From the fresh frame 0, which is filled in. */
-static MT_NOINLINE void walk(struct mt_capture *c, const struct mt_module_list *list, int32_t at,
-			   struct outcome *ret)
+/* How the walk out of fresh frame k by an uncommon row goes. 0, or an enum mt_stack_end. */
+static MT_NOINLINE int uncommon_step(struct mt_capture *c, const struct mt_module_list *list, mt_row row,
+				     uint32_t k, struct place *at, struct outcome *ret)
+{
+	if (row == mt_row_special(MT_ROW_END))
+		return MT_STACK_COMPLETE;
+	if (!mt_row_is_special(row)) /* aarch64: the return address is in the link register */
+		row = mt_row_special(MT_ROW_FULL);
+	int end = slow_step(c, list, row, at);
+	if (at->flags & MT_STEP_USED_FP)
+		use_fp(c, k);
+	if (at->flags & MT_STEP_NO_REUSE) {
+		ret->no_reuse = (int32_t)k + 1;
+		ret->end_no_reuse = end != 0;
+	}
+	return end;
+}
+
+/* Walks from *at until it ends, is cut, or joins the last stack at or below index `join`. */
+static void walk(struct mt_capture *c, const struct mt_module_list *list, struct place at, int32_t join,
+		 struct outcome *ret)
 {
 	const struct mt_row_cache *rows = mt_unwind.rows;
-	uint32_t k = 0;
-	uintptr_t lr = 0;
+	struct mt_frame_words *w = fresh_words(c, 0), *last = fresh_words(c, c->depth_max - 1);
 	*ret = (struct outcome){.at = -1, .no_reuse = -1};
-	for (;; k++) {
-		struct mt_frame_words *w = fresh_words(c, k);
-		if (at >= 0 && try_join(c, k, w, &at)) {
-			ret->at = at;
-			if (kept_words(c)[at].flags & NEEDS_FP)
-				use_fp(c, k);
+	for (;; w--) {
+		w->sp = at.sp;
+		w->ra = at.ra;
+		w->fp = at.fp;
+		w->fp_at = at.fp_at;
+		w->cfa_at = at.cfa_at;
+		w->flags = at.flags;
+		set_ra_word(w, at.ra_at, at.raw);
+		if (join >= 0 && try_join(c, (uint32_t)(fresh_words(c, 0) - w), w, &join)) {
+			ret->at = join;
+			if (kept_words(c)[join].flags & NEEDS_FP)
+				use_fp(c, (uint32_t)(fresh_words(c, 0) - w));
 			break;
 		}
-		mt_row row = row_of(c, list, rows, w->ra);
-		if (MT_UNLIKELY(k + 1 == c->depth_max)) {
+		mt_row row = mt_row_cache_get(rows, at.ra);
+		if (MT_UNLIKELY(row == MT_ROW_MISS))
+			row = row_miss(c, list, at.ra);
+		if (MT_UNLIKELY(w == last)) {
 			ret->end = row == mt_row_special(MT_ROW_END) ? MT_STACK_COMPLETE :
 								       MT_STACK_DEPTH;
 			break;
 		}
-		int end;
-		if (MT_UNLIKELY(mt_row_is_special(row) || !mt_row_ra_bytes(row))) {
-			if (!mt_row_is_special(row))
-				row = mt_row_special(MT_ROW_FULL);
-			end = slow_step(c, list, row, w, &lr, w - 1);
-			if (w[-1].flags & MT_STEP_USED_FP)
-				use_fp(c, k);
-			if (MT_UNLIKELY(w[-1].flags & MT_STEP_NO_REUSE)) {
-				ret->no_reuse = (int32_t)k + 1;
-				ret->end_no_reuse = 1;
-			}
-		} else {
+		if (MT_LIKELY(!mt_row_is_special(row) && mt_row_ra_bytes(row))) {
 			if (row & MT_ROW_FP)
-				use_fp(c, k);
-			end = plain_step(c, row, w, w - 1);
-			ret->end_no_reuse = end != 0;
-			lr = 0;
+				use_fp(c, (uint32_t)(fresh_words(c, 0) - w));
+			ret->end = (uint32_t)plain_step(c, row, &at);
+			ret->end_no_reuse = 1; /* meant only if it ended */
+		} else {
+			struct place next = at; /* keeps `at` in registers */
+			ret->end_no_reuse = 0;
+			ret->end = (uint32_t)uncommon_step(c, list, row,
+							   (uint32_t)(fresh_words(c, 0) - w), &next, ret);
+			at = next;
 		}
-		if (MT_UNLIKELY(end)) {
-			ret->end = (uint32_t)end;
+		if (MT_UNLIKELY(ret->end))
 			break;
-		}
-		ret->end_no_reuse = 0;
 	}
-	ret->fresh = k + 1;
+	if (ret->at >= 0 || ret->end == MT_STACK_DEPTH || w == last)
+		ret->end_no_reuse = 0;
+	ret->fresh = (uint32_t)(fresh_words(c, 0) - w) + 1;
 }
 
-/* Writes frame i; *hash runs. A node stays if everything from the root to here is as it was. */
-MT_INLINE void put_frame(struct mt_capture *c, uint32_t i, uint32_t old_count,
-			 const struct mt_frame_words *w, uint64_t *hash)
+/*
+ * Writes one frame over the one that stood there in the last stack (known: there was one). The node stays
+ * if everything from the root to here is as it was. The running hash is returned.
+ */
+MT_INLINE uint64_t put_frame(struct mt_frame *f, const struct mt_frame_words *w, uint64_t hash, int known)
 {
-	struct mt_frame *f = &c->frame[i];
-	uint32_t flags = w->flags & PUBLIC_FLAGS;
-	uint64_t h = mix(*hash, w->ra ^ (uint64_t)flags << 56);
-	if (i >= old_count || f->hash != h || f->ra != w->ra)
+	uint32_t flags = (uint32_t)w->flags & PUBLIC_FLAGS;
+	uintptr_t ra = w->ra;
+	hash = mix(hash, ra ^ (uint64_t)flags << 56);
+	if (!known || f->hash != hash || f->ra != ra)
 		f->node = 0;
-	f->slot = w->flags & MT_STEP_NO_REUSE ? 0 : w->sp - 8;
-	f->ra = w->ra;
-	f->hash = h;
+	f->slot = w->sp - 8;
+	if (MT_UNLIKELY(w->flags & MT_STEP_NO_REUSE))
+		f->slot = 0;
+	f->ra = ra;
+	f->hash = hash;
 	f->flags = flags;
-	kept_words(c)[i] = *w;
-	*hash = h;
+	return hash;
 }
 
 /* Makes c's last stack the one that the walk found. */
@@ -484,19 +539,28 @@ static void place(struct mt_capture *c, const struct outcome *o)
 	uint32_t at = o->at < 0 ? 0 : (uint32_t)o->at, old_count = c->count, k = o->fresh;
 	uint32_t total = at + k, drop = total > c->depth_max ? total - c->depth_max : 0;
 	uint32_t base = at - drop; /* index of the outermost fresh frame */
+	struct mt_frame_words *to = kept_words(c), *from = fresh_words(c, k - 1);
+	struct mt_frame *f = c->frame, *known_end = f + old_count;
 	uint64_t hash;
-	struct mt_frame_words *kept = kept_words(c);
 	if (o->at >= 0 && !drop) {
-		kept[at] = *fresh_words(c, --k);
-		hash = c->frame[at].hash;
+		to += at;
+		f += at;
+		hash = f->hash;
+		*to++ = *from++;
+		f++;
+		k--;
 	} else {
 		c->end = drop ? MT_STACK_DEPTH : o->end;
 		hash = mix(0x6d656d747261636bu, c->end);
-		for (uint32_t i = 0; i < base; i++)
-			put_frame(c, i, old_count, &kept[i + drop], &hash);
+		for (uint32_t i = 0; i < base; i++, to++, f++) {
+			hash = put_frame(f, to + drop, hash, f < known_end);
+			*to = to[drop];
+		}
 	}
-	for (uint32_t j = k; j-- > 0;)
-		put_frame(c, base + o->fresh - 1 - j, old_count, fresh_words(c, j), &hash);
+	for (; k; k--, from++, to++, f++) {
+		hash = put_frame(f, from, hash, f < known_end);
+		*to = *from;
+	}
 	c->count = total - drop;
 	c->hash = hash;
 	c->reuse_below = UINT32_MAX;
@@ -532,7 +596,7 @@ static MT_COLD uint32_t capture_nothing(struct mt_capture *c, uintptr_t sp, uint
 	struct mt_frame_words w = {.sp = sp, .ra = ra, .flags = MT_STEP_NO_REUSE};
 	uint64_t hash = mix(0x6d656d747261636bu, MT_STACK_NO_INFO);
 	c->end = MT_STACK_NO_INFO;
-	put_frame(c, 0, 0, &w, &hash);
+	hash = put_frame(&c->frame[0], &w, hash, 0);
 	c->count = 1;
 	c->tag = tag;
 	c->hash = mix(hash, tag);
@@ -549,13 +613,8 @@ static MT_NOINLINE uint32_t capture_walk(struct mt_capture *c, const struct mt_m
 	struct outcome o;
 	uint32_t old_count = c->count;
 	int32_t at = (int32_t)MT_MIN(c->count, c->reuse_below) - 1;
-	*fresh_words(c, 0) = (struct mt_frame_words){
-		.sp = sp, .ra = ra, .fp = fp, .raw = ra,
-#if defined(__x86_64__)
-		.ra_at = sp - 8,
-#endif
-	};
-	walk(c, list, c->join_off_for ? -1 : at, &o);
+	struct place start = {.sp = sp, .ra = ra, .fp = fp, .raw = ra};
+	walk(c, list, start, c->join_off_for ? -1 : at, &o);
 	if (o.at >= 0 && o.fresh == 1 && (uint32_t)o.at + 1 == old_count) {
 		c->counts.same_as_last++;
 		if (c->tag == tag && c->token) {
@@ -577,14 +636,18 @@ uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uint
 	const struct mt_module_list *list = modules_now(c);
 	ra = mt_step_strip(ra);
 	c->counts.captures++;
-	if (MT_UNLIKELY(!list) || (MT_UNLIKELY(!mt_stack_holds(&c->stack, sp - 8)) && stack_switch(c, sp)))
+	if (MT_UNLIKELY(!list) || (MT_UNLIKELY(sp < c->stack.lo + 8 || sp > c->stack.hi) && stack_switch(c, sp)))
 		return capture_nothing(c, sp, ra, tag);
 	c->memo_ready = 0;
 	if (MT_UNLIKELY(c->memo_off_for)) {
-		c->memo_off_for--;
+		if (!--c->memo_off_for) {
+			c->memo_since = c->counts.captures;
+			c->memo_hits_before = c->counts.memo_hits;
+		}
 	} else if (MT_LIKELY(c->memo != NULL)) {
 		uint32_t token = memo_find(c, sp, ra, fp, tag);
-		memo_account(c, token != 0);
+		if (MT_UNLIKELY(c->counts.captures - c->memo_since >= MEMO_WINDOW))
+			memo_judge(c);
 		if (token) {
 			c->counts.memo_hits++;
 			return token;

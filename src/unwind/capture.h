@@ -53,17 +53,20 @@ struct mt_capture_counts {
 
 struct mt_memo; /* 256 sets x 2 ways of remembered stacks; about 300 KiB, touched lazily */
 
-/* What the walk read to reach a frame: private to capture.c. One cache line. */
+/*
+ * What the walk read to reach a frame: private to capture.c. x86-64: the return address lies below sp.
+ */
 struct mt_frame_words {
 	uintptr_t sp;     /* CFA of the call: with ra the frame's identity */
 	uintptr_t ra;
-	uintptr_t ra_at;  /* where ra was read; 0: given by the caller in a register */
-	uintptr_t raw;    /* the word there (aarch64: perhaps signed) */
 	uintptr_t fp;     /* frame pointer in this frame */
 	uintptr_t fp_at;  /* where the step to this frame loaded it; 0: inherited from the inner frame */
 	uintptr_t cfa_at; /* where sp was read; 0: computed */
-	uint32_t flags;
-	uint32_t reserved;
+	uint64_t flags;
+#if !defined(__x86_64__)
+	uintptr_t ra_at;  /* where ra was read; 0: given by the caller in a register */
+	uintptr_t raw;    /* the word there, perhaps signed */
+#endif
 };
 
 struct mt_capture {
@@ -85,7 +88,8 @@ struct mt_capture {
 	uint32_t other_next;
 	uint32_t reuse_below; /* frames with a lower index may be joined */
 	uint32_t memo_ready;  /* the last stack may go into the memo */
-	uint32_t memo_off_for, memo_seen, memo_hits;      /* adaptive: captures */
+	uint32_t memo_off_for;        /* adaptive: captures without a look into the memo */
+	uint64_t memo_since, memo_hits_before;            /* adaptive: start of the window */
 	uint32_t join_off_for, join_seen, join_done;      /* adaptive: captures that were no memo hit */
 	uint32_t join_walked, join_frames;
 	struct mt_frame frame[MT_DEPTH_MAX + 1]; /* outermost first */

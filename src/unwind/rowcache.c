@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * No row of a module that is gone may be seen. An empty word holds the generation it was emptied for
- * (tag 0 is no address). To insert, a thread first makes its word empty for *its* generation, then
+ * (under a tag that is no code's). To insert, a thread first makes its word empty for *its* generation, then
  * looks whether its module list is still the current one, decodes, and swaps the row in only if the
  * word is still what it left. A flush runs after the new list was published and before any thread uses
  * the cache for it. So either the inserting thread sees the new list and gives up, or its first swap
@@ -11,9 +11,11 @@
 
 #include "unwind/rowcache.h"
 
+#define EMPTY_TAG (UINT64_MAX >> MT_ROW_BITS)
+
 static uint64_t empty_word(uint32_t generation)
 {
-	return generation & ((1u << MT_ROW_BITS) - 1);
+	return EMPTY_TAG << MT_ROW_BITS | (generation & ((1u << MT_ROW_BITS) - 1));
 }
 
 void mt_row_cache_flush(struct mt_row_cache *rows, uint32_t generation)
@@ -32,7 +34,7 @@ static uint64_t *victim(struct mt_row_cache *rows, uintptr_t ra)
 {
 	uint64_t *set = rows->set[mt_row_cache_set(ra)];
 	for (uint32_t w = 0; w < MT_ROW_WAYS; w++)
-		if (!(__atomic_load_n(&set[w], __ATOMIC_RELAXED) >> MT_ROW_BITS))
+		if (__atomic_load_n(&set[w], __ATOMIC_RELAXED) >> MT_ROW_BITS == EMPTY_TAG)
 			return &set[w];
 	return &set[(ra >> 4 ^ ra >> 17) & (MT_ROW_WAYS - 1)];
 }
@@ -43,7 +45,7 @@ mt_row mt_row_cache_fill(struct mt_row_cache *rows, const struct mt_module_list 
 	const struct mt_module *m = mt_module_list_find(list, ra - 1);
 	if (!m)
 		return mt_row_special(MT_ROW_NOINFO);
-	if (!rows || ra >> 48)
+	if (ra >> MT_ROW_SET_BITS >= EMPTY_TAG)
 		return mt_row_decode(m, ra - 1);
 	uint64_t *word = victim(rows, ra);
 	uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);

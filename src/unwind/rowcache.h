@@ -5,7 +5,9 @@
 /*
  * Rows by return address, for all threads of the process, without locks. An entry is one 64-bit word:
  * the address without its low 12 bits (36 bits), then the row (28 bits); the low bits are told by the
- * set, so the match is exact below 2^48. Addresses above never match and are decoded at each use.
+ * set, so the match is exact below 2^48. Addresses above never match and are decoded at each use. The tag
+ * of an empty word belongs to the last page below 2^48, where no code can be. The cache must be flushed
+ * (to a generation other than 0) before it is first used.
  */
 
 #include "unwind/row.h"
