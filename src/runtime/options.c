@@ -79,6 +79,11 @@ static int set_option(struct mt_options *o, struct word name, struct word value)
 		if (!err && (v < 1 || v > 256))
 			err = -MT_EINVAL;
 		o->depth = (uint32_t)v;
+	} else if (word_is(name, "verify")) {
+		err = parse_size(value, &v);
+		if (!err && (v < 1 || v > UINT32_MAX))
+			err = -MT_EINVAL;
+		o->verify = (uint32_t)v;
 	} else if (word_is(name, "follow")) {
 		if (!word_is(value, "all") && !word_is(value, "none"))
 			err = -MT_EINVAL;
@@ -185,6 +190,10 @@ static void describe(struct mt_options *o)
 	mt_fmt_str(&f, "depth=");
 	mt_fmt_u64(&f, o->depth);
 	mt_fmt_str(&f, o->follow ? " follow=all" : " follow=none");
+	if (o->verify) {
+		mt_fmt_str(&f, " verify=");
+		mt_fmt_u64(&f, o->verify);
+	}
 	if (o->min_size) {
 		mt_fmt_str(&f, " min-size=");
 		mt_fmt_u64(&f, o->min_size);
@@ -228,6 +237,8 @@ int mt_options_read(char **envp, struct mt_options *ret_options, char *error, si
 		complain(error, bytes, "MEMTRACK_OPTIONS", bad);
 		return -MT_EINVAL;
 	}
+	if (!(o->heaps & 1))
+		o->min_size = UINT64_MAX; /* the malloc heap is counted, not recorded */
 	if (dir && mt_str_len(dir) < sizeof(o->state_dir))
 		mt_mem_copy(o->state_dir, dir, mt_str_len(dir) + 1);
 	if (launcher && !mt_fmt_parse_u64(&launcher, &v))

@@ -222,6 +222,28 @@ MT_INLINE int enter_block(struct mt_thread *t, uint64_t address, const struct mt
 	return 1;
 }
 
+/* verify=N: does the cell's stack equal a walk without any cache or reuse? */
+MT_COLD static void verify_capture(struct mt_thread *t, uint32_t cell, const struct mt_caller *caller)
+{
+	uintptr_t ra[MT_DEPTH_MAX];
+	enum mt_stack_end end;
+	t->verify_in = mt_rt.options.verify - 1;
+	uint32_t n = mt_walk_reference(caller->sp, caller->ra, caller->fp, ra, mt_rt.options.depth, &end);
+	uint32_t node = mt_rt.sites[mt_rt.cells[cell].site].node, i = 0;
+	if ((mt_rt.nodes[node].meta >> 20 & 15) == MT_NODE_SOURCE)
+		node = mt_rt.nodes[node].parent;
+	for (; node >= MT_NODE_ROOTS && i < n && mt_rt.nodes[node].pc == ra[i]; i++)
+		node = mt_rt.nodes[node].parent;
+	t->row->verified++;
+	t->row->verify_wrong += i != n || node != (uint32_t)end;
+}
+
+/* min-size, max-size, heaps: only totals for what is not wanted. */
+MT_INLINE int is_wanted(size_t size)
+{
+	return size >= mt_rt.options.min_size && size <= mt_rt.options.max_size;
+}
+
 void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
 		     const struct mt_caller *caller, uint64_t source)
 {
@@ -234,18 +256,23 @@ void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_ca
 	row->totals[MT_CLASS_MALLOC].bytes += size;
 
 	struct mt_gone b = {.size = size, .unit = now(), .sequence = (uint32_t)row->alloc_sequence};
-	if (MT_LIKELY(size >= mt_rt.options.min_size && size <= mt_rt.options.max_size)) {
+	if (MT_LIKELY(is_wanted(size))) {
 		uint64_t tag = mt_site_tag(call, MT_HEAP_MALLOC, t->label);
 		b.cell = mt_capture_stack(&t->capture, caller->sp, caller->ra, caller->fp,
 					  tag ^ source * 0x9e3779b97f4a7c15u);
 		if (MT_UNLIKELY(!b.cell))
 			b.cell = mt_site_cell(t, tag, source);
-		if (MT_LIKELY(b.cell))
+		if (MT_LIKELY(b.cell)) {
 			count_alloc_in_cell(&mt_rt.cells[b.cell], size);
-	}
-	if (MT_UNLIKELY(!b.cell)) {
-		row->unplaced_allocs++;
-		row->unplaced_bytes += size;
+			if (MT_UNLIKELY(mt_rt.options.verify) && !t->verify_in--)
+				verify_capture(t, b.cell, caller);
+		} else {
+			row->unplaced_allocs++;
+			row->unplaced_bytes += size;
+		}
+	} else {
+		row->filtered_allocs++;
+		row->filtered_bytes += size;
 	}
 	count_live(row, (int64_t)size);
 	if (MT_UNLIKELY(!enter_block(t, (uint64_t)p, &b))) {

@@ -58,6 +58,7 @@ struct mt_thread {
 	uint32_t name_at;        /* event count at which the thread's name is read next */
 	volatile uint32_t deferred_count;
 	uint32_t memo_at;        /* captures after which the memo is worth its memory */
+	uint32_t verify_in;      /* captures until the next one is verified */
 	uint32_t exec_bytes;     /* of exec_buffer */
 	void *exec_buffer;       /* copy of the environment for a program to start */
 	struct mt_cell_map cells;

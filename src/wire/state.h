@@ -199,7 +199,11 @@ struct mt_state_thread {
 	uint64_t mismatched_frees;/* 416 reserved for check mode */
 	uint64_t nested_allocs; /* 424 made while the tracker was at work here, not recorded */
 	uint64_t nested_frees;  /* 432 likewise, whose counters were lost; the block is gone */
-	uint8_t reserved1[72];
+	uint64_t verified;      /* 440 captures compared with a reference walk (verify=N) */
+	uint64_t verify_wrong;  /* 448 of these: different */
+	uint64_t filtered_allocs; /* 456 outside --min-size/--max-size or heap not chosen: totals only */
+	uint64_t filtered_bytes;  /* 464 */
+	uint8_t reserved1[40];
 };
 
 /*
