@@ -99,7 +99,7 @@ static uint32_t check_blocks(struct mt_profile *p, const struct gaps *g, uint64_
 			(unsigned long long)p->block_count, (unsigned long long)p->live_count);
 		return 1;
 	}
-	if (!in_flight &&
+	if (!in_flight && !g->nested_frees &&
 	    !within(p->block_bytes, minus(p->live_bytes, g->untracked_bytes), p->live_bytes, 0)) {
 		mt_profile_warn(
 			p, "the block table holds %llu live bytes, by the counters it is %llu",

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include "test_all.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/path.h"
+
+struct folder {
+	char dir[256], file[300];
+};
+
+static int setup(void **state)
+{
+	struct folder *f = calloc(1, sizeof(*f));
+	const char *tmp = getenv("TMPDIR");
+	snprintf(f->dir, sizeof(f->dir), "%s/mt-file-XXXXXX", tmp ? tmp : "/tmp");
+	if (!mkdtemp(f->dir))
+		return -1;
+	snprintf(f->file, sizeof(f->file), "%s/f", f->dir);
+	*state = f;
+	return 0;
+}
+
+/* Fails when a test left anything but its file. */
+static int teardown(void **state)
+{
+	struct folder *f = *state;
+	unlink(f->file);
+	int r = rmdir(f->dir);
+	free(f);
+	return r;
+}
+
+static void written_file_reads_back(void **state)
+{
+	struct folder *f = *state;
+	mt_auto(free) char *text = NULL;
+	size_t len;
+	struct stat st;
+	assert_int_equal(mt_file_write_atomic(f->file, "a\0b", 3, 0640, NULL), 0);
+	assert_int_equal(mt_file_read(f->file, 3, &text, &len, NULL), 0);
+	assert_int_equal(len, 3);
+	assert_memory_equal(text, "a\0b\0", 4);
+	assert_int_equal(stat(f->file, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0640);
+}
+
+static void long_file_reads_whole(void **state)
+{
+	struct folder *f = *state;
+	mt_auto(free) char *data = calloc(1, 300000);
+	mt_auto(free) char *back = NULL;
+	size_t len;
+	for (unsigned i = 0; i < 300000; i++)
+		data[i] = (char)(i * 31 >> 3);
+	assert_int_equal(mt_file_write_atomic(f->file, data, 300000, 0600, NULL), 0);
+	assert_int_equal(mt_file_read(f->file, 300000, &back, &len, NULL), 0);
+	assert_int_equal(len, 300000);
+	assert_memory_equal(back, data, len);
+}
+
+static void file_above_the_bound_is_refused(void **state)
+{
+	struct folder *f = *state;
+	char *text = NULL;
+	size_t len;
+	struct mt_err err;
+	assert_int_equal(mt_file_write_atomic(f->file, "12345", 5, 0600, NULL), 0);
+	assert_int_equal(mt_file_read(f->file, 4, &text, &len, &err), -EFBIG);
+	assert_non_null(strstr(err.text, "longer than 4 bytes"));
+	assert_null(text);
+	assert_int_equal(mt_file_read("/dev/zero", 1 << 20, &text, &len, &err), -EFBIG);
+}
+
+static void proc_files_of_size_zero_are_read(void **state)
+{
+	mt_auto(free) char *text = NULL;
+	size_t len;
+	assert_int_equal(mt_file_read("/proc/self/status", 1 << 20, &text, &len, NULL), 0);
+	assert_non_null(strstr(text, "VmRSS"));
+}
+
+static void missing_files_and_folders_are_said(void **state)
+{
+	char *text = NULL;
+	size_t len;
+	struct mt_err err;
+	assert_int_equal(mt_file_read("/nonexistent", 10, &text, &len, &err), -ENOENT);
+	assert_string_equal(err.text, "cannot open '/nonexistent': No such file or directory");
+	assert_int_equal(mt_file_read("/proc", 10, &text, &len, &err), -EISDIR);
+	assert_string_equal(err.text, "cannot read '/proc': Is a directory");
+	assert_int_equal(mt_file_write_atomic("/nonexistent/x", "", 0, 0600, &err), -ENOENT);
+	assert_string_equal(err.text, "cannot create '/nonexistent/x': No such file or directory");
+}
+
+static void dropped_file_leaves_the_old_one(void **state)
+{
+	struct folder *f = *state;
+	struct mt_atomic_file a;
+	mt_auto(free) char *text = NULL;
+	size_t len;
+	assert_int_equal(mt_file_write_atomic(f->file, "old", 3, 0600, NULL), 0);
+	assert_int_equal(mt_atomic_file_open(&a, f->file, 0600, NULL), 0);
+	assert_int_equal(mt_file_write(a.fd, "new", 3), 0);
+	mt_atomic_file_close(&a);
+	mt_atomic_file_close(&a); /* again is allowed */
+	mt_atomic_file_close(NULL);
+	assert_int_equal(mt_file_read(f->file, 10, &text, &len, NULL), 0);
+	assert_string_equal(text, "old");
+}
+
+static void full_disk_is_an_error(void **state)
+{
+	mt_auto(close) int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		skip();
+	assert_int_equal(mt_file_write(fd, "x", 1), -ENOSPC);
+	assert_int_equal(mt_file_pwrite(fd, "x", 1, 0), -ENOSPC);
+}
+
+static void positioned_reads_are_short_only_at_the_end(void **state)
+{
+	struct folder *f = *state;
+	char text[8] = "";
+	assert_int_equal(mt_file_write_atomic(f->file, "0123456789", 10, 0600, NULL), 0);
+	mt_auto(close) int fd = open(f->file, O_RDWR | O_CLOEXEC);
+	assert_int_equal(mt_file_pread(fd, text, 4, 3), 4);
+	assert_memory_equal(text, "3456", 4);
+	assert_int_equal(mt_file_pread(fd, text, 8, 7), 3);
+	assert_int_equal(mt_file_pread(fd, text, 8, 100), 0);
+	assert_int_equal(mt_file_pread(fd, text, 8, UINT64_MAX), -EINVAL);
+	assert_int_equal(mt_file_pread(-1, text, 8, 0), -EBADF);
+	assert_int_equal(mt_file_pwrite(fd, "xy", 2, 9), 0);
+	assert_int_equal(mt_file_pread(fd, text, 8, 8), 3);
+	assert_memory_equal(text, "8xy", 3);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+	struct folder *f = *state;
+	char *text = NULL;
+	size_t len, n = 1;
+	struct mt_err err;
+	for (;; n++) {
+		mt_alloc_fail_from_for_test(n);
+		int r = mt_file_write_atomic(f->file, "abc", 3, 0600, &err);
+		if (!r)
+			r = mt_file_read(f->file, 10, &text, &len, &err);
+		mt_alloc_fail_from_for_test(0);
+		if (!r)
+			break;
+		assert_int_equal(r, -ENOMEM);
+		assert_string_equal(err.text, "cannot allocate memory");
+	}
+	assert_true(n > 2);
+	free(text);
+}
+
+static void paths_are_taken_apart_and_joined(void **state)
+{
+	static const struct {
+		const char *path, *dir, *base;
+	} cases[] = {
+		{"/usr/bin/x", "/usr/bin", "x"},
+		{"x", ".", "x"},
+		{"/x", "/", "x"},
+		{"a/b", "a", "b"},
+		{"a//b", "a", "b"},
+		{"//x", "/", "x"},
+		{"a/", "a", ""},
+		{"", ".", ""},
+		{"/", "/", ""},
+	};
+	for (size_t i = 0; i < MT_ARRAY_LEN(cases); i++) {
+		mt_auto(free) char *dir = mt_path_dir(cases[i].path);
+		assert_string_equal(dir, cases[i].dir);
+		assert_string_equal(mt_path_base(cases[i].path), cases[i].base);
+	}
+	static const char *const joins[][3] = {
+		{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"},
+		{"", "b", "b"},    {"a", "/b", "/b"},  {".", "b", "./b"},
+	};
+	for (size_t i = 0; i < MT_ARRAY_LEN(joins); i++) {
+		mt_auto(free) char *path = mt_path_join(joins[i][0], joins[i][1]);
+		assert_string_equal(path, joins[i][2]);
+	}
+}
+
+static void folders_are_made_with_their_parents(void **state)
+{
+	struct folder *f = *state;
+	char deep[400], part[400];
+	struct mt_err err;
+	snprintf(deep, sizeof(deep), "%s/a/b/c", f->dir);
+	assert_int_equal(mt_path_make_dirs(deep, 0700, NULL), 0);
+	assert_int_equal(mt_path_make_dirs(deep, 0700, NULL), 0); /* already there */
+	assert_int_equal(rmdir(deep), 0);
+	snprintf(part, sizeof(part), "%s/a/b", f->dir);
+	assert_int_equal(rmdir(part), 0);
+	snprintf(part, sizeof(part), "%s/a", f->dir);
+	assert_int_equal(rmdir(part), 0);
+	assert_int_equal(mt_file_write_atomic(f->file, "", 0, 0600, NULL), 0);
+	assert_int_equal(mt_path_make_dirs(f->file, 0700, &err), -ENOTDIR);
+	assert_non_null(strstr(err.text, "cannot create directory '"));
+}
+
+#define WITH_FOLDER(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_FOLDER(written_file_reads_back),
+		WITH_FOLDER(long_file_reads_whole),
+		WITH_FOLDER(file_above_the_bound_is_refused),
+		cmocka_unit_test(proc_files_of_size_zero_are_read),
+		cmocka_unit_test(missing_files_and_folders_are_said),
+		WITH_FOLDER(dropped_file_leaves_the_old_one),
+		cmocka_unit_test(full_disk_is_an_error),
+		WITH_FOLDER(positioned_reads_are_short_only_at_the_end),
+		WITH_FOLDER(every_allocation_may_fail),
+		cmocka_unit_test(paths_are_taken_apart_and_joined),
+		WITH_FOLDER(folders_are_made_with_their_parents),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
