@@ -140,7 +140,7 @@ def main():
 		tap.skip("call sites of real binaries", "no eu-addr2line, llvm-addr2line or objdump")
 		return tap.done()
 	with tempfile.TemporaryDirectory(prefix="mt-oracle-") as folder:
-		files = [pathlib.Path(f) for f in sys.argv[2:]] or [LOOK_UP] + build(pathlib.Path(folder).resolve())
+		files = [pathlib.Path(f).resolve() for f in sys.argv[2:]] or [LOOK_UP] + build(pathlib.Path(folder).resolve())
 		for path in files:
 			problems, sites, inlined = compare(path, tools)
 			if not problems and sites < 100:
