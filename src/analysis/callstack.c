@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hashes of call stacks that do not depend on addresses. Every node is hashed once from its parent's
- * hash, so the cost is one step per node of the tree whatever the number and depth of stacks.
+ * Hashes of call stacks that do not depend on addresses. Every node is hashed once from its
+ * parent's hash, so the cost is one step per node of the tree whatever the number and depth of
+ * stacks.
  */
 
 #include "analysis/callstack.h"
@@ -19,7 +20,8 @@ enum { HASH_SEED = MT_CALLSTACK_SEED };
 
 static bool is_root(const struct mt_profile *p, uint32_t node)
 {
-	return !node || node >= p->node_count || !p->node[node].depth || p->node[node].parent == node;
+	return !node || node >= p->node_count || !p->node[node].depth ||
+	       p->node[node].parent == node;
 }
 
 uint32_t mt_callstack_top(const struct mt_profile *p, uint32_t node)
@@ -88,7 +90,8 @@ static void hash_chain(const struct mt_profile *p, uint32_t node, const struct m
 	uint32_t count = 0;
 
 	/* depth bounds the walk even when a damaged file made a cycle */
-	for (uint32_t at = node; !hash[at] && count <= p->node[node].depth; at = p->node[at].parent) {
+	for (uint32_t at = node; !hash[at] && count <= p->node[node].depth;
+	     at = p->node[at].parent) {
 		chain[count++] = at;
 		if (is_root(p, at))
 			break;
@@ -99,8 +102,8 @@ static void hash_chain(const struct mt_profile *p, uint32_t node, const struct m
 		uint64_t h = HASH_SEED;
 
 		if (!is_root(p, at))
-			h = by_names ? hash_names(p, at, outer, by_names) :
-				       hash_frame(p, at, outer, module_hash);
+			h = by_names ? hash_names(p, at, outer, by_names)
+				     : hash_frame(p, at, outer, module_hash);
 		hash[at] = h ? h : 1;
 	}
 }

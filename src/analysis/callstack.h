@@ -18,9 +18,10 @@ struct mt_profile;
 uint32_t mt_callstack_top(const struct mt_profile *p, uint32_t node);
 
 /*
- * The hash of every node's stack, indexed by node; look up mt_callstack_top(). With `by_names` a frame
- * counts by its function names, so that two builds of a program can be compared; frames without a name
- * count by their module's last path part alone. Caller frees with free(); NULL: ENOMEM.
+ * The hash of every node's stack, indexed by node; look up mt_callstack_top(). With `by_names` a
+ * frame counts by its function names, so that two builds of a program can be compared; frames
+ * without a name count by their module's last path part alone. Caller frees with free(); NULL:
+ * ENOMEM.
  */
 uint64_t *mt_callstack_hashes(const struct mt_profile *p, const struct mt_names *by_names);
 

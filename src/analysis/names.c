@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of frames with and without a symbolizer, and words for the state file's numbers. The numbers
- * are part of the file format and never change; tests/cli compares them with wire/state.h.
+ * Names of frames with and without a symbolizer, and words for the state file's numbers. The
+ * numbers are part of the file format and never change; tests/cli compares them with wire/state.h.
  */
 
 #include "analysis/names.h"
@@ -36,12 +36,14 @@ uint32_t mt_names_frames(const struct mt_names *names, const struct mt_profile *
 	return MT_MIN(names->frames(names->context, p, node, ret, max), max);
 }
 
-char *mt_names_place(const struct mt_profile *p, uint32_t node, bool full_path, char *buf, size_t len)
+char *mt_names_place(const struct mt_profile *p, uint32_t node, bool full_path, char *buf,
+		     size_t len)
 {
 	const struct mt_profile_node *n = &p->node[node];
 
 	if (n->kind == MT_FRAME_SOURCE) {
-		snprintf(buf, len, "%s:%" PRIu32, n->source_file ? n->source_file : "?", n->source_line);
+		snprintf(buf, len, "%s:%" PRIu32, n->source_file ? n->source_file : "?",
+			 n->source_line);
 	} else if (n->module && n->module < p->module_count) {
 		const struct mt_profile_module *m = &p->module[n->module];
 		const char *path = full_path && *m->path ? m->path : mt_names_base(m->path);
@@ -77,9 +79,12 @@ static const char *word(const char *const *words, size_t count, uint32_t at, con
 const char *mt_words_call(uint32_t call)
 {
 	static const char *const words[] = {
-		[1] = "malloc", [2] = "calloc", [3] = "realloc", [4] = "aligned allocation",
-		[5] = "operator new", [6] = "operator new[]", [7] = "mmap", [8] = "mremap",
-		[9] = "sbrk", [10] = "custom heap", [11] = "strdup",
+		[1] = "malloc",       [2] = "calloc",
+		[3] = "realloc",      [4] = "aligned allocation",
+		[5] = "operator new", [6] = "operator new[]",
+		[7] = "mmap",         [8] = "mremap",
+		[9] = "sbrk",         [10] = "custom heap",
+		[11] = "strdup",
 	};
 	return word(words, MT_ARRAY_LEN(words), call, "allocation");
 }
@@ -117,17 +122,22 @@ const char *mt_words_lost(uint32_t index)
 		[9] = "allocations before the tracker was ready",
 		[10] = "size histograms not kept (table full)",
 	};
-	return word(words, MT_ARRAY_LEN(words), index, "events lost for a reason this version does not know");
+	return word(words, MT_ARRAY_LEN(words), index,
+		    "events lost for a reason this version does not know");
 }
 
 const char *mt_words_note(uint32_t bit)
 {
 	static const char *const words[] = {
-		[0] = "recording of new blocks stopped early: no storage was left for the tracker's tables",
-		[1] = "the program has its own malloc inside: calls it makes to it directly are not seen",
+		[0] = "recording of new blocks stopped early: no storage was left for the "
+		      "tracker's tables",
+		[1] = "the program has its own malloc inside: calls it makes to it directly are "
+		      "not seen",
 		[3] = "modules that libc loads by itself may have been noticed late",
-		[5] = "a resource limit (RLIMIT_AS or RLIMIT_FSIZE) made the tracker's tables smaller",
-		[6] = "started by fork: blocks inherited from the parent process are not known here",
+		[5] = "a resource limit (RLIMIT_AS or RLIMIT_FSIZE) made the tracker's tables "
+		      "smaller",
+		[6] = "started by fork: blocks inherited from the parent process are not known "
+		      "here",
 	};
 	return word(words, MT_ARRAY_LEN(words), bit, NULL);
 }
@@ -146,7 +156,8 @@ char *mt_words_end(uint32_t end_kind, int32_t end_code, char *buf, size_t len)
 	case 2:
 		abbrev = sigabbrev_np(end_code);
 		if (abbrev)
-			snprintf(buf, len, "was killed by signal %" PRId32 " (SIG%s)", end_code, abbrev);
+			snprintf(buf, len, "was killed by signal %" PRId32 " (SIG%s)", end_code,
+				 abbrev);
 		else
 			snprintf(buf, len, "was killed by signal %" PRId32, end_code);
 		break;

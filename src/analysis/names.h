@@ -3,8 +3,9 @@
 #define MT_ANALYSIS_NAMES_H
 
 /*
- * How analysis and report ask for the source names of a frame. The symbolizer is another layer: whoever
- * has one (the command line, a test) fills struct mt_names. Without one, frames are `module+0xoffset`.
+ * How analysis and report ask for the source names of a frame. The symbolizer is another layer:
+ * whoever has one (the command line, a test) fills struct mt_names. Without one, frames are
+ * `module+0xoffset`.
  */
 
 #include <stdbool.h>
@@ -34,17 +35,19 @@ struct mt_names {
 enum { MT_NAMES_MAX = 32 };
 
 /*
- * As names->frames, with NULL `names` and source frames (file and line given by the program) handled
- * here; never more than max. Thread safety: that of names->frames.
+ * As names->frames, with NULL `names` and source frames (file and line given by the program)
+ * handled here; never more than max. Thread safety: that of names->frames.
  */
 uint32_t mt_names_frames(const struct mt_names *names, const struct mt_profile *p, uint32_t node,
 			 struct mt_name *ret, uint32_t max);
 
 /*
- * Writes `module+0xoffset` (or `0xaddress` outside every module) of a frame into buf, NUL-terminated
- * and cut at len. full_path: the module's path instead of its last part. Returns buf.
+ * Writes `module+0xoffset` (or `0xaddress` outside every module) of a frame into buf,
+ * NUL-terminated and cut at len. full_path: the module's path instead of its last part. Returns
+ * buf.
  */
-char *mt_names_place(const struct mt_profile *p, uint32_t node, bool full_path, char *buf, size_t len);
+char *mt_names_place(const struct mt_profile *p, uint32_t node, bool full_path, char *buf,
+		     size_t len);
 
 /*
  * Writes the best one-line name of a frame: the function, else the place. Returns buf.
@@ -56,9 +59,9 @@ char *mt_names_function(const struct mt_names *names, const struct mt_profile *p
 const char *mt_names_base(const char *path);
 
 /* Words for the numbers that a profile keeps from the state file. Static strings, never NULL. */
-const char *mt_words_call(uint32_t call);    /* "malloc", "operator new" ... */
-const char *mt_words_mode(uint32_t mode);    /* "full" ... */
-const char *mt_words_stack_end(uint32_t end);/* "complete", "cut at the depth limit" ... */
+const char *mt_words_call(uint32_t call);     /* "malloc", "operator new" ... */
+const char *mt_words_mode(uint32_t mode);     /* "full" ... */
+const char *mt_words_stack_end(uint32_t end); /* "complete", "cut at the depth limit" ... */
 /* What lost[index] counts, as the object of "N ...". Plural. */
 const char *mt_words_lost(uint32_t index);
 /* The sentence for one bit (its number) of profile.notes; NULL: not one a report must say. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A growing array of rows with an index by key. Keys are 64-bit hashes: two labels never share one. */
+/* A growing array of rows with an index by key. Keys are 64-bit hashes: two labels never share one.
+ */
 
 #include "analysis/rows.h"
 

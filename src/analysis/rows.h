@@ -2,7 +2,8 @@
 #ifndef MT_ANALYSIS_ROWS_H
 #define MT_ANALYSIS_ROWS_H
 
-/* Rows found by key while a table is built. Private to analysis. All-zero but for the arena is valid. */
+/* Rows found by key while a table is built. Private to analysis. All-zero but for the arena is
+ * valid. */
 
 #include "analysis/table.h"
 #include "base/arena.h"
@@ -11,8 +12,8 @@
 struct mt_rows {
 	struct mt_row *row;
 	size_t count, capacity;
-	struct mt_map index;     /* key -> row */
-	struct mt_arena *arena;  /* borrowed: labels */
+	struct mt_map index;    /* key -> row */
+	struct mt_arena *arena; /* borrowed: labels */
 };
 
 /* Frees the rows and the index. */

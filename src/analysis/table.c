@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Building tables: one pass over a profile's blocks gives facts per site (age, growth, large blocks),
- * then each site, cell or size bucket is added to the row that the grouping names.
+ * Building tables: one pass over a profile's blocks gives facts per site (age, growth, large
+ * blocks), then each site, cell or size bucket is added to the row that the grouping names.
  */
 
 #include "analysis/table.h"
@@ -21,8 +21,8 @@
 
 enum {
 	QUARTERS = 4,
-	GROWING_BLOCKS = 8,           /* fewer live blocks say nothing about growth */
-	GROWING_SHARE = 10,           /* each quarter of the run must have left 1/10 of the bytes */
+	GROWING_BLOCKS = 8, /* fewer live blocks say nothing about growth */
+	GROWING_SHARE = 10, /* each quarter of the run must have left 1/10 of the bytes */
 	LABEL_BYTES = 1024,
 };
 #define GROWING_RUN_NS 1000000000u /* shorter runs say nothing about growth */
@@ -62,10 +62,12 @@ static uint64_t block_age(const struct mt_profile *p, const struct mt_profile_bl
 	return p->duration_ns > block->born_ns ? p->duration_ns - block->born_ns : 0;
 }
 
-static void add_block(const struct mt_profile *p, const struct mt_profile_block *block, struct facts *f)
+static void add_block(const struct mt_profile *p, const struct mt_profile_block *block,
+		      struct facts *f)
 {
 	uint64_t age_ns = block_age(p, block);
-	uint64_t quarter = p->duration_ns / QUARTERS ? block->born_ns / (p->duration_ns / QUARTERS) : 0;
+	uint64_t quarter =
+		p->duration_ns / QUARTERS ? block->born_ns / (p->duration_ns / QUARTERS) : 0;
 
 	f->oldest_age_ns = MT_MAX(f->oldest_age_ns, age_ns);
 	f->newest_age_ns = f->count ? MT_MIN(f->newest_age_ns, age_ns) : age_ns;
@@ -108,8 +110,8 @@ static bool is_growing(const struct mt_profile *p, const struct facts *f)
 static void add_facts(const struct mt_profile *p, const struct facts *f, struct mt_row *row)
 {
 	if (f->count) {
-		row->newest_age_ns = row->live_count ?
-			MT_MIN(row->newest_age_ns, f->newest_age_ns) : f->newest_age_ns;
+		row->newest_age_ns = row->live_count ? MT_MIN(row->newest_age_ns, f->newest_age_ns)
+						     : f->newest_age_ns;
 		row->oldest_age_ns = MT_MAX(row->oldest_age_ns, f->oldest_age_ns);
 	}
 	row->live_count += f->count;
@@ -147,14 +149,16 @@ static struct mt_row *get_labelled(struct builder *b, const char *label)
 }
 
 /* Same call stack, function called, heap and label: the same row. */
-static struct mt_row *get_stack_row(struct builder *b, const struct mt_profile_site *s, uint32_t top)
+static struct mt_row *get_stack_row(struct builder *b, const struct mt_profile_site *s,
+				    uint32_t top)
 {
 	const char *label = s->label && s->label < b->p->label_count ? b->p->label[s->label] : "";
 	uint64_t part[3] = {b->hash[top], s->call, s->heap};
 	struct mt_row *row;
 
-	row = mt_rows_get(&b->rows, mt_hash_bytes(label, strlen(label),
-						  mt_hash_bytes(part, sizeof(part), 0)), NULL);
+	row = mt_rows_get(&b->rows,
+			  mt_hash_bytes(label, strlen(label), mt_hash_bytes(part, sizeof(part), 0)),
+			  NULL);
 	if (row)
 		row->hash = b->hash[top];
 	return row;
@@ -173,7 +177,8 @@ static struct mt_row *get_site_row(struct builder *b, uint32_t site)
 	case MT_BY_FUNCTION:
 		if (!top)
 			return get_labelled(b, "(no call stack)");
-		return get_labelled(b, mt_names_function(b->query->names, p, top, label, sizeof(label)));
+		return get_labelled(
+			b, mt_names_function(b->query->names, p, top, label, sizeof(label)));
 	case MT_BY_MODULE:
 		if (!module || module >= p->module_count)
 			return get_labelled(b, "(in no known module)");
@@ -181,8 +186,8 @@ static struct mt_row *get_site_row(struct builder *b, uint32_t site)
 	case MT_BY_HEAP:
 		return get_labelled(b, s->heap < p->heap_count ? p->heap[s->heap].name : "?");
 	case MT_BY_LABEL:
-		return get_labelled(b, s->label && s->label < p->label_count ? p->label[s->label] :
-									       "(no label)");
+		return get_labelled(b, s->label && s->label < p->label_count ? p->label[s->label]
+									     : "(no label)");
 	default:
 		return get_stack_row(b, s, top);
 	}
@@ -201,7 +206,8 @@ static int add_site(struct builder *b, uint32_t site)
 	row->peak_bound_bytes += s->peak_bound_bytes;
 	row->at_peak_bytes += s->at_peak_bytes;
 	row->at_peak_count += s->at_peak_count;
-	add_example(b, site, b->query->measure == MT_MEASURE_LIVE ? b->facts[site].bytes : s->counts.bytes,
+	add_example(b, site,
+		    b->query->measure == MT_MEASURE_LIVE ? b->facts[site].bytes : s->counts.bytes,
 		    row);
 	return 0;
 }
@@ -211,7 +217,8 @@ static int add_sites(struct builder *b)
 	for (uint32_t i = 1; i < b->p->site_count && !is_stopped(b); i++) {
 		int err;
 
-		if (b->is_suppressed[i] || !b->p->site[i].call || !is_heap_wanted(b, b->p->site[i].heap))
+		if (b->is_suppressed[i] || !b->p->site[i].call ||
+		    !is_heap_wanted(b, b->p->site[i].heap))
 			continue;
 		err = add_site(b, i);
 		if (err)
@@ -247,8 +254,8 @@ static char *name_thread(const struct mt_profile *p, uint32_t thread, char *buf,
 		snprintf(buf, len, "(thread not known)");
 	else
 		snprintf(buf, len, "%s (thread %" PRIu32 " of process %" PRId32 ")",
-			 p->thread[thread].name[0] ? p->thread[thread].name : "?", p->thread[thread].tid,
-			 p->pid);
+			 p->thread[thread].name[0] ? p->thread[thread].name : "?",
+			 p->thread[thread].tid, p->pid);
 	return buf;
 }
 
@@ -272,8 +279,9 @@ static int add_threads(struct builder *b)
 		if (!row)
 			return -ENOMEM;
 		add_counts(&c->counts, row);
-		add_example(b, c->site, b->query->measure == MT_MEASURE_LIVE ? c->live_bytes :
-									       c->counts.bytes, row);
+		add_example(b, c->site,
+			    b->query->measure == MT_MEASURE_LIVE ? c->live_bytes : c->counts.bytes,
+			    row);
 	}
 	/* live blocks one by one: cells cannot tell old blocks from young ones */
 	for (uint64_t i = 0; i < b->p->blocks && !is_stopped(b); i++) {
@@ -308,7 +316,8 @@ static struct mt_row *get_size_row(struct builder *b, uint32_t bucket)
 	if (bucket + 1 == MT_HIST_BUCKETS)
 		snprintf(label, sizeof(label), "%" PRIu64 "..", lo);
 	else
-		snprintf(label, sizeof(label), "%" PRIu64 "..%" PRIu64, lo, bucket ? lo * 2 - 1 : 0);
+		snprintf(label, sizeof(label), "%" PRIu64 "..%" PRIu64, lo,
+			 bucket ? lo * 2 - 1 : 0);
 	return mt_rows_get(&b->rows, bucket, label);
 }
 

@@ -4,8 +4,8 @@
 
 /*
  * Tables over one or several profiles (the processes of one run): allocations grouped by site,
- * function, module, thread, size, heap or label, with sizes and counts of one measure in front. Pure
- * functions: same profiles and query, same table. Nothing here prints.
+ * function, module, thread, size, heap or label, with sizes and counts of one measure in front.
+ * Pure functions: same profiles and query, same table. Nothing here prints.
  */
 
 #include <stdbool.h>
@@ -17,14 +17,21 @@ struct mt_arena;
 struct mt_profile;
 
 enum mt_by {
-	MT_BY_SITE, MT_BY_FUNCTION, MT_BY_MODULE, MT_BY_THREAD, MT_BY_SIZE, MT_BY_HEAP, MT_BY_LABEL,
+	MT_BY_SITE,
+	MT_BY_FUNCTION,
+	MT_BY_MODULE,
+	MT_BY_THREAD,
+	MT_BY_SIZE,
+	MT_BY_HEAP,
+	MT_BY_LABEL,
 };
 
 enum mt_measure {
 	MT_MEASURE_LIVE,      /* blocks that were live when the profile was read */
 	MT_MEASURE_PEAK,      /* what was live when the process was at its peak */
 	MT_MEASURE_TOTAL,     /* all allocations ever made */
-	MT_MEASURE_TEMPORARY, /* freed before the same thread allocated again; bytes are not known */
+	MT_MEASURE_TEMPORARY, /* freed before the same thread allocated again; bytes are not known
+			       */
 	MT_MEASURE_LARGE,     /* live blocks of at least MT_LARGE_BLOCK_BYTES */
 };
 
@@ -39,12 +46,13 @@ struct mt_query {
 	enum mt_sort sort;
 	uint32_t heap;       /* heap index: 0 is malloc; MT_HEAP_ANY: all */
 	uint64_t min_age_ns; /* live blocks younger than this do not count; 0: all count */
-	bool match_names;    /* sites are told apart by function names: for two builds of a program */
+	bool match_names; /* sites are told apart by function names: for two builds of a program */
 	const struct mt_names *names; /* NULL: none */
 	/* true: leave this site out and count it as suppressed; NULL: none is left out */
 	bool (*is_suppressed)(void *context, const struct mt_profile *p, uint32_t site);
 	void *suppress_context;
-	const volatile int *stop; /* becomes not 0: end early, the table is marked partial; NULL: never */
+	const volatile int
+		*stop; /* becomes not 0: end early, the table is marked partial; NULL: never */
 };
 
 struct mt_row {
@@ -55,8 +63,8 @@ struct mt_row {
 	/* the heaviest of the row's sites, in profiles[profile]; site 0: none */
 	uint32_t profile, site, node;
 	uint64_t example_bytes; /* what that site brought */
-	uint32_t site_count; /* sites that came together here */
-	bool is_unplaced;    /* allocations whose site is not known (tables were full) */
+	uint32_t site_count;    /* sites that came together here */
+	bool is_unplaced;       /* allocations whose site is not known (tables were full) */
 	/* all measures, sums over the row's sites (process peaks of several processes are added) */
 	uint64_t allocs, frees, alloc_bytes, freed_bytes, temporaries;
 	uint64_t live_count, live_bytes, large_count, large_bytes;
@@ -72,22 +80,23 @@ struct mt_table {
 	uint32_t row_count;
 	uint64_t count, bytes; /* sums over rows, of the table's measure */
 	uint64_t suppressed_sites, suppressed_count, suppressed_bytes;
-	bool is_partial; /* stopped early */
+	bool is_partial;        /* stopped early */
 	struct mt_arena *arena; /* owns the labels */
 };
 
 /*
  * The table of `count` profiles. Rows without anything of the measure are left out. *ret_table is
- * freed with mt_table_free(); the profiles and what the query points to are borrowed and must outlive
- * it. 0, -ENOMEM, or -EINVAL when the measure is not known for that grouping (peak or temporary by
- * size or thread).
+ * freed with mt_table_free(); the profiles and what the query points to are borrowed and must
+ * outlive it. 0, -ENOMEM, or -EINVAL when the measure is not known for that grouping (peak or
+ * temporary by size or thread).
  */
 int mt_table_build(const struct mt_profile *const *profiles, uint32_t count,
 		   const struct mt_query *query, struct mt_table **ret_table);
 /* NULL is allowed. */
 void mt_table_free(struct mt_table *table);
 
-/* Rows of the table whose bytes are below threshold: how many, and their sums. Sorted tables only need it. */
+/* Rows of the table whose bytes are below threshold: how many, and their sums. Sorted tables only
+ * need it. */
 struct mt_small_rows {
 	uint32_t rows;
 	uint64_t count, bytes;
@@ -103,8 +112,8 @@ struct mt_diff_row {
 struct mt_diff {
 	struct mt_diff_row *row; /* sorted by |bytes|, growth before shrinkage */
 	uint32_t row_count;
-	int64_t count, bytes;    /* sums over rows */
-	uint32_t grown, shrunk;  /* rows with more and with fewer bytes */
+	int64_t count, bytes;   /* sums over rows */
+	uint32_t grown, shrunk; /* rows with more and with fewer bytes */
 };
 
 /* Compares two tables of the same query. 0 or -ENOMEM. Both tables must outlive the result. */
@@ -122,12 +131,13 @@ struct mt_totals {
 	uint64_t reallocs, unknown_frees, failed_allocs;
 	uint64_t live_count, live_bytes;   /* by the counters */
 	uint64_t block_count, block_bytes; /* by the block tables */
-	uint64_t peak_bytes, peak_bound_bytes; /* added over processes: an upper bound for several */
+	uint64_t peak_bytes,
+		peak_bound_bytes; /* added over processes: an upper bound for several */
 	uint64_t lost[16];
-	uint64_t duration_ns;              /* of the longest */
+	uint64_t duration_ns; /* of the longest */
 	uint64_t size_hist[MT_HIST_BUCKETS], size_hist_missing;
 	uint64_t life_hist[MT_LIFE_HIST_BUCKETS];
-	uint64_t life_unit_ns;             /* 0: profiles disagree or do not say */
+	uint64_t life_unit_ns; /* 0: profiles disagree or do not say */
 	uint64_t captures, memo_hits, frames_walked, fp_steps, row_misses;
 	uint64_t ends[8];
 	uint64_t unplaced_allocs, unplaced_bytes, untracked_allocs, untracked_bytes;

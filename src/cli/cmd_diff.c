@@ -49,8 +49,8 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	if (!code) {
 		r.profiles = loaded.profile + 1;
 		r.profile_count = 1;
-		code = mt_report_write_diff(&r, loaded.profile, 1, (enum mt_report_format)o->format, &text,
-					    &err);
+		code = mt_report_write_diff(&r, loaded.profile, 1, (enum mt_report_format)o->format,
+					    &text, &err);
 	}
 	if (!code)
 		code = mt_output_write(&text, o->output, &err);
@@ -61,8 +61,10 @@ static int run(const void *opaque, const struct mt_operands *operands)
 }
 
 static const char *const examples[] = {
-	"memtrack diff before.mtk after.mtk", "which call sites hold more, and which less",
-	"memtrack diff before.mtk 4711 --by=function", "a file against a running process",
+	"memtrack diff before.mtk after.mtk",
+	"which call sites hold more, and which less",
+	"memtrack diff before.mtk 4711 --by=function",
+	"a file against a running process",
 	NULL,
 };
 
@@ -77,9 +79,12 @@ const struct mt_command mt_cmd_diff = {
 	.defaults = &defaults,
 	.description =
 		"Compares two states: files, or a file and a running process. OLD and NEW are what "
-		"memtrack-report takes. Rows are sorted by how much they changed, growth before shrinkage.\n\n"
-		"Call sites of the same build are matched by their callstack_hash, which does not depend on "
-		"addresses. When the programs have different build-ids, sites are matched by function names.",
+		"memtrack-report takes. Rows are sorted by how much they changed, growth before "
+		"shrinkage.\n\n"
+		"Call sites of the same build are matched by their callstack_hash, which does not "
+		"depend on "
+		"addresses. When the programs have different build-ids, sites are matched by "
+		"function names.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-report(1)",
 	.run = run,

@@ -12,9 +12,13 @@ struct help_options {
 static const struct help_options defaults;
 
 static const struct mt_option options[] = {
-	{.name = "man", .kind = MT_OPTION_FLAG, .offset = offsetof(struct help_options, man),
+	{.name = "man",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct help_options, man),
 	 .help = "write the command's man page in roff"},
-	{.name = "completion", .kind = MT_OPTION_FLAG, .offset = offsetof(struct help_options, completion),
+	{.name = "completion",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct help_options, completion),
 	 .help = "write completion functions for bash"},
 	{0},
 };
@@ -40,8 +44,8 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	if (!c) {
 		const char *nearest = mt_command_nearest(operands->text[0]);
 
-		mt_complain(nearest ? "unknown command '%s', did you mean '%s'?" :
-				      "unknown command '%s'; 'memtrack help' lists them",
+		mt_complain(nearest ? "unknown command '%s', did you mean '%s'?"
+				    : "unknown command '%s'; 'memtrack help' lists them",
 			    operands->text[0], nearest);
 		return MT_EXIT_USAGE;
 	}

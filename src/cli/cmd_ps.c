@@ -24,7 +24,9 @@ struct ps_options {
 static const struct ps_options defaults = {.interval_ns = 500000000};
 
 static const struct mt_option options[] = {
-	{.name = "interval", .argument = "TIME", .kind = MT_OPTION_TIME,
+	{.name = "interval",
+	 .argument = "TIME",
+	 .kind = MT_OPTION_TIME,
 	 .offset = offsetof(struct ps_options, interval_ns),
 	 .help = "time between the two readings that give events per second (default 500ms)"},
 	{0},
@@ -43,7 +45,8 @@ static void add_threads(int fd, const struct mt_state_region *region, struct tal
 	for (uint64_t i = 1; i < used; i++) {
 		struct mt_state_thread th;
 
-		if (mt_file_pread(fd, &th, sizeof(th), region->offset + i * sizeof(th)) != sizeof(th))
+		if (mt_file_pread(fd, &th, sizeof(th), region->offset + i * sizeof(th)) !=
+		    sizeof(th))
 			return;
 		t->live_bytes += th.live_bytes;
 		for (size_t k = 0; k < MT_ARRAY_LEN(th.totals); k++)
@@ -76,28 +79,43 @@ static struct tally read_tally(const struct mt_live_state *s)
 	return t;
 }
 
-static void add_row(struct mt_grid *g, const struct mt_live_state *s, const struct tally *first,
-		    const struct tally *second)
+static void add_row(struct mt_grid *g, const struct mt_live_state *s, const char *remark,
+		    const struct tally *first, const struct tally *second)
 {
 	char text[MT_UNITS_TEXT_MAX];
 	uint64_t ns = MT_MAX(second->ns - first->ns, 1u);
 	uint64_t events = second->events > first->events ? second->events - first->events : 0;
 
 	mt_grid_addf(g, "%" PRId32, s->header.pid);
-	mt_grid_add(g, s->header.control & 1 ? s->header.mode == MT_MODE_FULL ? "full" : "off" : "off");
+	mt_grid_add(g, s->header.control & 1 ? s->header.mode == MT_MODE_FULL ? "full" : "off"
+					     : "off");
 	mt_grid_add(g, mt_units_size_signed(second->live_bytes, text) + (second->live_bytes > 0));
-	mt_grid_add(g, s->is_running ? mt_units_count((uint64_t)((long double)events * 1e9L / ns), text) :
-				       "-");
+	mt_grid_add(g, s->is_running
+			       ? mt_units_count((uint64_t)((long double)events * 1e9L / ns), text)
+			       : "-");
 	mt_grid_add(g, mt_units_count(second->lost, text));
 	mt_grid_add(g, s->program);
-	mt_grid_addf(g, "%s%s", s->path, s->is_running ? "" : " (left behind)");
+	mt_grid_addf(g, "%s%s", s->path, remark);
+}
+
+static const char *remark_of(const struct mt_live_states *states, size_t at)
+{
+	const struct mt_live_state *s = &states->item[at];
+
+	if (!s->is_running)
+		return " (left behind)";
+	if (at + 1 < states->count && states->item[at + 1].header.pid == s->header.pid)
+		return " (became another program)";
+	return "";
 }
 
 static int list(const struct mt_live_states *states, uint64_t interval_ns, struct mt_buf *out)
 {
-	static const char *const heads[] = {"pid", "mode", "live", "events/s", "lost", "program", "file"};
+	static const char *const heads[] = {"pid",  "mode",    "live", "events/s",
+					    "lost", "program", "file"};
 	mt_auto(free) struct tally *first = mt_alloc_zero(states->count + 1, sizeof(*first));
-	struct timespec pause = {(time_t)(interval_ns / 1000000000u), (long)(interval_ns % 1000000000u)};
+	struct timespec pause = {(time_t)(interval_ns / 1000000000u),
+				 (long)(interval_ns % 1000000000u)};
 	mt_auto(mt_grid) struct mt_grid g = {0};
 	bool is_any_running = false;
 
@@ -115,7 +133,7 @@ static int list(const struct mt_live_states *states, uint64_t interval_ns, struc
 	for (size_t i = 0; i < states->count; i++) {
 		struct tally second = read_tally(&states->item[i]);
 
-		add_row(&g, &states->item[i], &first[i], &second);
+		add_row(&g, &states->item[i], remark_of(states, i), &first[i], &second);
 	}
 	return mt_grid_write(&g, 0, out);
 }
@@ -126,11 +144,11 @@ static void tell_collected(const struct mt_collection *c)
 		const struct mt_collect_item *item = &c->item[i];
 
 		if (item->kind == MT_COLLECTED)
-			mt_complain("%s (pid %d) has ended: its state is now in '%s'", item->program,
-				    (int)item->pid, item->path);
+			mt_complain("%s (pid %d) has ended: its state is now in '%s'",
+				    item->program, (int)item->pid, item->path);
 		else if (item->kind == MT_KEPT)
-			mt_complain("%s (pid %d) has ended: its state stays in '%s': %s", item->program,
-				    (int)item->pid, item->path, item->why);
+			mt_complain("%s (pid %d) has ended: its state stays in '%s': %s",
+				    item->program, (int)item->pid, item->path, item->why);
 	}
 }
 
@@ -163,10 +181,14 @@ const struct mt_command mt_cmd_ps = {
 	.options_bytes = sizeof(struct ps_options),
 	.defaults = &defaults,
 	.description =
-		"Lists the processes of this machine that are tracked and that you may look at: live bytes of "
-		"the malloc heap, events per second between two readings, events lost, and the state file.\n\n"
-		"State files whose process and launcher are gone are moved to the path that was asked for. "
-		"Where that is not possible they are listed as left behind, and removed after seven days.",
+		"Lists the processes of this machine that are tracked and that you may look at: "
+		"live bytes of "
+		"the malloc heap, events per second between two readings, events lost, and the "
+		"state file.\n\n"
+		"State files whose process and launcher are gone are moved to the path that was "
+		"asked for. "
+		"Where that is not possible they are listed as left behind, and removed after "
+		"seven days.",
 	.see_also = "memtrack(1), memtrack-report(1)",
 	.run = run,
 };

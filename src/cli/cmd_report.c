@@ -16,8 +16,11 @@ static const struct report_options defaults = {.common = MT_REPORT_OPTIONS_DEFAU
 
 static const struct mt_option options[] = {
 	MT_REPORT_OPTION_ENTRIES(struct report_options, common),
-	{.name = "error-exitcode", .argument = "N", .kind = MT_OPTION_NUMBER,
-	 .offset = offsetof(struct report_options, common.error_exitcode), .max = 255,
+	{.name = "error-exitcode",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = offsetof(struct report_options, common.error_exitcode),
+	 .max = 255,
 	 .help = "exit with N when a leak of at least --leak-threshold bytes is listed"},
 	{0},
 };
@@ -64,10 +67,14 @@ static int run(const void *opaque, const struct mt_operands *operands)
 }
 
 static const char *const examples[] = {
-	"memtrack report memtrack.server.4711.mtk", "what was live at the end, widest call sites first",
-	"memtrack report 4711 --min-age=10m", "the same of a running process, blocks older than ten minutes",
-	"memtrack report a.mtk --show=total --by=function --top=50", "functions that allocate most",
-	"memtrack report a.mtk --json -o report.json", "for other programs",
+	"memtrack report memtrack.server.4711.mtk",
+	"what was live at the end, widest call sites first",
+	"memtrack report 4711 --min-age=10m",
+	"the same of a running process, blocks older than ten minutes",
+	"memtrack report a.mtk --show=total --by=function --top=50",
+	"functions that allocate most",
+	"memtrack report a.mtk --json -o report.json",
+	"for other programs",
 	NULL,
 };
 
@@ -81,12 +88,17 @@ const struct mt_command mt_cmd_report = {
 	.options_bytes = sizeof(struct report_options),
 	.defaults = &defaults,
 	.description =
-		"Shows what was recorded of one process, or of several together, as text for people, or as "
-		"JSON, CSV or key=value lines for programs. A PID or name:PROGRAM means the live state of that "
+		"Shows what was recorded of one process, or of several together, as text for "
+		"people, or as "
+		"JSON, CSV or key=value lines for programs. A PID or name:PROGRAM means the live "
+		"state of that "
 		"process: it is read while the process runs and costs the process nothing.\n\n"
-		"The first lines say what makes a number inexact, if anything; then comes a verdict in one "
-		"line, the totals, and the rows, each with its call stack. All numbers are of the malloc "
-		"family; mappings, the program break and custom heaps follow with sums of their own. Ctrl-C "
+		"The first lines say what makes a number inexact, if anything; then comes a "
+		"verdict in one "
+		"line, the totals, and the rows, each with its call stack. All numbers are of the "
+		"malloc "
+		"family; mappings, the program break and custom heaps follow with sums of their "
+		"own. Ctrl-C "
 		"during long work gives a partial report.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-run(1), memtrack-diff(1), mtk(5)",

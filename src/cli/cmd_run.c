@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memtrack run: checks, starts and waits for a program under the tracker, collects the state files of its
- * process tree and reports. What can be refused is refused before the program starts; after it started
- * the exit status is the program's, whatever happens to the report.
+ * memtrack run: checks, starts and waits for a program under the tracker, collects the state files
+ * of its process tree and reports. What can be refused is refused before the program starts; after
+ * it started the exit status is the program's, whatever happens to the report.
  */
 
 #include "cli/commands.h"
@@ -48,57 +48,136 @@ static const struct run_options defaults = {
 #define AT(member) offsetof(struct run_options, member)
 
 static const struct mt_option options[] = {
-	{.letter = 'o', .name = "output", .argument = "PATTERN", .kind = MT_OPTION_TEXT,
+	{.letter = 'o',
+	 .name = "output",
+	 .argument = "PATTERN",
+	 .kind = MT_OPTION_TEXT,
 	 .offset = AT(output),
 	 .help = "where state files go: %e program, %p pid, %h host, %t time (default "
 		 "memtrack.%e.%p.mtk); a name that exists gets -2, -3 and so on"},
-	{.name = "mode", .argument = "MODE", .kind = MT_OPTION_CHOICE, .offset = AT(mode),
-	 .choices = "full", .help = "what is recorded: full (every allocation and its call stack)"},
-	{.name = "depth", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = AT(depth), .min = 1,
-	 .max = 256, .help = "frames kept of each call stack, 1 to 256 (default 64)"},
-	{.name = "follow", .argument = "WHICH", .kind = MT_OPTION_CHOICE, .offset = AT(follow),
-	 .choices = "all|none", .help = "child processes: all (default) or none"},
-	{.name = "heaps", .argument = "LIST", .kind = MT_OPTION_TEXT, .offset = AT(heaps),
+	{.name = "mode",
+	 .argument = "MODE",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = AT(mode),
+	 .choices = "full",
+	 .help = "what is recorded: full (every allocation and its call stack)"},
+	{.name = "depth",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(depth),
+	 .min = 1,
+	 .max = 256,
+	 .help = "frames kept of each call stack, 1 to 256 (default 64)"},
+	{.name = "follow",
+	 .argument = "WHICH",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = AT(follow),
+	 .choices = "all|none",
+	 .help = "child processes: all (default) or none"},
+	{.name = "heaps",
+	 .argument = "LIST",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = AT(heaps),
 	 .help = "heaps to record, separated by commas: malloc, mmap, brk, custom (default all)"},
-	{.name = "min-size", .argument = "SIZE", .kind = MT_OPTION_SIZE, .offset = AT(min_size),
+	{.name = "min-size",
+	 .argument = "SIZE",
+	 .kind = MT_OPTION_SIZE,
+	 .offset = AT(min_size),
 	 .help = "count smaller blocks, but do not record them one by one"},
-	{.name = "max-size", .argument = "SIZE", .kind = MT_OPTION_SIZE, .offset = AT(max_size),
+	{.name = "max-size",
+	 .argument = "SIZE",
+	 .kind = MT_OPTION_SIZE,
+	 .offset = AT(max_size),
 	 .help = "count larger blocks, but do not record them one by one"},
-	{.name = "max-overhead", .argument = "SIZE", .kind = MT_OPTION_SIZE, .offset = AT(max_overhead),
+	{.name = "max-overhead",
+	 .argument = "SIZE",
+	 .kind = MT_OPTION_SIZE,
+	 .offset = AT(max_overhead),
 	 .help = "memory the tracker may use in each process (default: no bound)"},
-	{.name = "report", .argument = "WHAT", .kind = MT_OPTION_CHOICE, .offset = AT(report),
+	{.name = "report",
+	 .argument = "WHAT",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = AT(report),
 	 .choices = "leaks|summary|none",
 	 .help = "report at the end: leaks (default), summary (totals only) or none"},
-	{.name = "report-file", .argument = "FILE", .kind = MT_OPTION_TEXT, .offset = AT(report_file),
+	{.name = "report-file",
+	 .argument = "FILE",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = AT(report_file),
 	 .help = "write the report to FILE instead of standard error"},
-	{.name = "json", .kind = MT_OPTION_SET, .offset = AT(format), .set_value = MT_REPORT_JSON,
+	{.name = "json",
+	 .kind = MT_OPTION_SET,
+	 .offset = AT(format),
+	 .set_value = MT_REPORT_JSON,
 	 .help = "write the report as JSON"},
-	{.name = "csv", .kind = MT_OPTION_SET, .offset = AT(format), .set_value = MT_REPORT_CSV,
+	{.name = "csv",
+	 .kind = MT_OPTION_SET,
+	 .offset = AT(format),
+	 .set_value = MT_REPORT_CSV,
 	 .help = "write the report as CSV"},
-	{.name = "kv", .kind = MT_OPTION_SET, .offset = AT(format), .set_value = MT_REPORT_KV,
+	{.name = "kv",
+	 .kind = MT_OPTION_SET,
+	 .offset = AT(format),
+	 .set_value = MT_REPORT_KV,
 	 .help = "write the report as key=value lines"},
-	{.name = "stat-output", .kind = MT_OPTION_SET, .offset = AT(format), .set_value = MT_REPORT_JSON,
-	 .is_synonym = true, .help = "the same as --json"},
-	{.name = "top", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = AT(top), .max = 1000000000,
+	{.name = "stat-output",
+	 .kind = MT_OPTION_SET,
+	 .offset = AT(format),
+	 .set_value = MT_REPORT_JSON,
+	 .is_synonym = true,
+	 .help = "the same as --json"},
+	{.name = "top",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(top),
+	 .max = 1000000000,
 	 .help = "rows of the report; 0 shows all (default 20)"},
-	{.name = "stack", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = AT(stack),
-	 .max = MT_REPORT_STACK_MAX, .help = "frames of each call stack in the report (default 16)"},
-	{.name = "leak-threshold", .argument = "SIZE", .kind = MT_OPTION_SIZE,
-	 .offset = AT(leak_threshold_bytes), .help = "sum smaller leaks in one line (default 4096)"},
-	{.name = "suppressions", .argument = "FILE", .kind = MT_OPTION_LIST, .offset = AT(suppressions),
-	 .help = "leave out leaks that match, in LeakSanitizer's or Valgrind's format; may be given again"},
-	{.name = "no-builtin-suppressions", .kind = MT_OPTION_FLAG, .offset = AT(no_builtin_suppressions),
+	{.name = "stack",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(stack),
+	 .max = MT_REPORT_STACK_MAX,
+	 .help = "frames of each call stack in the report (default 16)"},
+	{.name = "leak-threshold",
+	 .argument = "SIZE",
+	 .kind = MT_OPTION_SIZE,
+	 .offset = AT(leak_threshold_bytes),
+	 .help = "sum smaller leaks in one line (default 4096)"},
+	{.name = "suppressions",
+	 .argument = "FILE",
+	 .kind = MT_OPTION_LIST,
+	 .offset = AT(suppressions),
+	 .help = "leave out leaks that match, in LeakSanitizer's or Valgrind's format; may be "
+		 "given again"},
+	{.name = "no-builtin-suppressions",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(no_builtin_suppressions),
 	 .help = "list also memory that libc and libstdc++ keep until the end by design"},
-	{.name = "error-exitcode", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = AT(error_exitcode),
+	{.name = "error-exitcode",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(error_exitcode),
 	 .max = 255,
-	 .help = "exit with N when a leak of at least --leak-threshold bytes is found (default: as the program)"},
-	{.name = "symbols", .argument = "DIR", .kind = MT_OPTION_LIST, .offset = AT(symbol_dirs),
+	 .help = "exit with N when a leak of at least --leak-threshold bytes is found (default: "
+		 "as the program)"},
+	{.name = "symbols",
+	 .argument = "DIR",
+	 .kind = MT_OPTION_LIST,
+	 .offset = AT(symbol_dirs),
 	 .help = "look for programs, libraries and debug files here first; may be given again"},
-	{.name = "no-symbols", .kind = MT_OPTION_FLAG, .offset = AT(no_symbols),
+	{.name = "no-symbols",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(no_symbols),
 	 .help = "show module+offset only"},
-	{.letter = 'q', .name = "quiet", .kind = MT_OPTION_FLAG, .offset = AT(quiet),
+	{.letter = 'q',
+	 .name = "quiet",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(quiet),
 	 .help = "no report and no notices, only errors"},
-	{.letter = 'v', .name = "verbose", .kind = MT_OPTION_FLAG, .offset = AT(verbose),
+	{.letter = 'v',
+	 .name = "verbose",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(verbose),
 	 .help = "say what is done"},
 	{0},
 };
@@ -134,11 +213,14 @@ static int check_heaps(const char *heaps)
 	for (const char *at = heaps;; at++) {
 		size_t len = strcspn(at, ","), i = 0;
 
-		while (i < MT_ARRAY_LEN(names) && (strlen(names[i]) != len || strncmp(at, names[i], len)))
+		while (i < MT_ARRAY_LEN(names) &&
+		       (strlen(names[i]) != len || strncmp(at, names[i], len)))
 			i++;
 		if (i == MT_ARRAY_LEN(names)) {
-			mt_complain("run: '--heaps=%s' names an unknown heap (known: malloc, mmap, brk, custom, "
-				    "all); see 'memtrack run --help'", heaps);
+			mt_complain("run: '--heaps=%s' names an unknown heap (known: malloc, mmap, "
+				    "brk, custom, "
+				    "all); see 'memtrack run --help'",
+				    heaps);
 			return MT_EXIT_USAGE;
 		}
 		at += len;
@@ -151,7 +233,8 @@ static int make_words(struct run *r)
 {
 	const struct run_options *o = r->o;
 
-	mt_buf_printf(&r->words, "depth=%" PRIu64 " follow=%s", o->depth, o->follow ? "none" : "all");
+	mt_buf_printf(&r->words, "depth=%" PRIu64 " follow=%s", o->depth,
+		      o->follow ? "none" : "all");
 	if (strcmp(o->heaps, "all"))
 		mt_buf_printf(&r->words, " heaps=%s", o->heaps);
 	if (o->min_size)
@@ -172,15 +255,18 @@ static int find_library(struct run *r, struct mt_err *err)
 	if (!r->library)
 		return err->code;
 	if (strpbrk(r->library, " :"))
-		return mt_err_set(err, -EINVAL, "cannot preload '%s': a path with blanks or colons cannot be "
-				  "given to the loader", r->library);
+		return mt_err_set(err, -EINVAL,
+				  "cannot preload '%s': a path with blanks or colons cannot be "
+				  "given to the loader",
+				  r->library);
 	return 0;
 }
 
 static int check_report_file(const struct run_options *o, struct mt_err *err)
 {
-	return o->report_file && strcmp(o->report_file, "-") ?
-		mt_pattern_check_writable(o->report_file, err) : 0;
+	return o->report_file && strcmp(o->report_file, "-")
+		       ? mt_pattern_check_writable(o->report_file, err)
+		       : 0;
 }
 
 /* Everything that can be refused; returns the exit status, 0: go on. */
@@ -237,18 +323,21 @@ static void tell_files(const struct run *r)
 		const struct mt_collect_item *f = &r->files.item[i];
 
 		if (f->kind == MT_KEPT) /* an error: also told when quiet */
-			mt_complain("the state of %s (pid %d) stays in '%s': %s", f->program, (int)f->pid,
-				    f->path, f->why);
+			mt_complain("the state of %s (pid %d) stays in '%s': %s", f->program,
+				    (int)f->pid, f->path, f->why);
 		else if (f->kind == MT_RUNNING && !r->o->quiet)
-			mt_complain("%s (pid %d) is still running; 'memtrack report %d' shows it, 'memtrack ps' "
-				    "collects its state once it has ended", f->program, (int)f->pid,
-				    (int)f->pid);
+			mt_complain("%s (pid %d) is still running; 'memtrack report %d' shows it, "
+				    "'memtrack ps' "
+				    "collects its state once it has ended",
+				    f->program, (int)f->pid, (int)f->pid);
 		else if (f->kind == MT_COLLECTED && ((has_report && !r->o->quiet) || r->o->verbose))
 			mt_complain("wrote '%s'", f->path);
 	}
 	if (!r->files.count && !r->o->quiet)
-		mt_complain("nothing was recorded: the program ended or became another program before the "
-			    "tracker was loaded");
+		mt_complain(
+			"nothing was recorded: the program ended or became another program before "
+			"the "
+			"tracker was loaded");
 }
 
 static int load_files(const struct run *r, struct mt_loaded *loaded)
@@ -297,7 +386,8 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 		.stop = mt_load_stop(),
 	};
 
-	suppress.suppressions = mt_load_suppressions(&o->suppressions, o->no_builtin_suppressions, err);
+	suppress.suppressions =
+		mt_load_suppressions(&o->suppressions, o->no_builtin_suppressions, err);
 	if (!suppress.suppressions)
 		return false;
 	if (!o->no_symbols && mt_loaded_symbolize(loaded, &o->symbol_dirs, o->verbose, err))
@@ -335,8 +425,11 @@ static bool finish(struct run *r)
 static int launch(struct run *r, const struct mt_operands *operands)
 {
 	struct mt_launch l = {
-		.path = r->path, .argv = operands->text, .library = r->library,
-		.state_dir = r->dir.path, .options = mt_buf_text(&r->words),
+		.path = r->path,
+		.argv = operands->text,
+		.library = r->library,
+		.state_dir = r->dir.path,
+		.options = mt_buf_text(&r->words),
 	};
 	struct mt_err err = {0};
 	int code = mt_launch_run(&l, &r->end, &err);
@@ -376,9 +469,12 @@ static int run(const void *opaque, const struct mt_operands *operands)
 }
 
 static const char *const examples[] = {
-	"memtrack run ./server --port 80", "track the server and its children, list its leaks at the end",
-	"memtrack run -q -o /tmp/%e.%p.mtk -- make test", "keep state files, print nothing",
-	"memtrack run --error-exitcode=99 --suppressions=leaks.supp ./unit_tests", "for continuous integration",
+	"memtrack run ./server --port 80",
+	"track the server and its children, list its leaks at the end",
+	"memtrack run -q -o /tmp/%e.%p.mtk -- make test",
+	"keep state files, print nothing",
+	"memtrack run --error-exitcode=99 --suppressions=leaks.supp ./unit_tests",
+	"for continuous integration",
 	NULL,
 };
 
@@ -393,21 +489,32 @@ const struct mt_command mt_cmd_run = {
 	.options_bytes = sizeof(struct run_options),
 	.defaults = &defaults,
 	.description =
-		"Runs PROGRAM with libmemtrack.so preloaded, records each allocation and its call stack, and "
-		"reports what was still allocated at the end. Programs need not be rebuilt; debug information "
-		"gives file names and lines. Child processes are tracked too; one report covers them all.\n\n"
-		"What is recorded lies in shared memory while the program runs, so that nothing is lost when "
-		"it is killed, and 'memtrack report PID' can look at it at any time. At the end it is "
+		"Runs PROGRAM with libmemtrack.so preloaded, records each allocation and its call "
+		"stack, and "
+		"reports what was still allocated at the end. Programs need not be rebuilt; debug "
+		"information "
+		"gives file names and lines. Child processes are tracked too; one report covers "
+		"them all.\n\n"
+		"What is recorded lies in shared memory while the program runs, so that nothing "
+		"is lost when "
+		"it is killed, and 'memtrack report PID' can look at it at any time. At the end "
+		"it is "
 		"written to one state file a process.\n\n"
-		"Statically linked programs, programs that change privileges, programs of another architecture "
-		"and programs built with a sanitizer cannot be tracked this way and are refused. SIGINT and "
-		"SIGQUIT from the terminal reach the program alone; other signals sent to memtrack are passed "
+		"Statically linked programs, programs that change privileges, programs of another "
+		"architecture "
+		"and programs built with a sanitizer cannot be tracked this way and are refused. "
+		"SIGINT and "
+		"SIGQUIT from the terminal reach the program alone; other signals sent to "
+		"memtrack are passed "
 		"on to it.",
 	.exit_status =
-		"As the program: the same status, or the same signal. N of --error-exitcode when leaks were "
+		"As the program: the same status, or the same signal. N of --error-exitcode when "
+		"leaks were "
 		"found and the program was not killed by a signal.\n\n"
-		"If the program could not be run: 127 when there is no such program, 126 when it cannot be "
-		"executed, 1 when it cannot be tracked or the output cannot be written, 2 for a wrong command "
+		"If the program could not be run: 127 when there is no such program, 126 when it "
+		"cannot be "
+		"executed, 1 when it cannot be tracked or the output cannot be written, 2 for a "
+		"wrong command "
 		"line.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-report(1), memtrack-environment(7), mtk(5)",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parsing by table. Long options take their argument as --name=VALUE or --name VALUE, letters as -xVALUE
- * or -x VALUE; letters without arguments may be joined. "--" ends the options.
+ * Parsing by table. Long options take their argument as --name=VALUE or --name VALUE, letters as
+ * -xVALUE or -x VALUE; letters without arguments may be joined. "--" ends the options.
  */
 
 #include "cli/command.h"
@@ -134,7 +134,8 @@ static int unknown_option(const struct parser *p, const char *name, size_t len)
 	return usage_error(p, "unknown option '--%s'", word);
 }
 
-static int parse_choice(const struct parser *p, const struct mt_option *o, const char *text, int *ret)
+static int parse_choice(const struct parser *p, const struct mt_option *o, const char *text,
+			int *ret)
 {
 	int at = 0;
 
@@ -156,8 +157,8 @@ static int parse_number(const struct parser *p, const struct mt_option *o, const
 	uint64_t number;
 
 	if (mt_units_parse_count(text, &number) || number < o->min || number > o->max)
-		return usage_error(p, "'--%s=%s' is no number from %" PRIu64 " to %" PRIu64, o->name,
-				   text, o->min, o->max);
+		return usage_error(p, "'--%s=%s' is no number from %" PRIu64 " to %" PRIu64,
+				   o->name, text, o->min, o->max);
 	*ret = number;
 	return 0;
 }
@@ -190,8 +191,8 @@ static int set_option(const struct parser *p, const struct mt_option *o, const c
 		return set_list(p, o, text);
 	case MT_OPTION_SIZE:
 		if (mt_units_parse_size(text, value))
-			return usage_error(p, "'--%s=%s' is no size (examples: 4096, 64K, 1.5M)", o->name,
-					   text);
+			return usage_error(p, "'--%s=%s' is no size (examples: 4096, 64K, 1.5M)",
+					   o->name, text);
 		return 0;
 	case MT_OPTION_TIME:
 		if (mt_units_parse_time(text, value))

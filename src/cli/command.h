@@ -19,7 +19,8 @@ enum mt_option_kind {
 	MT_OPTION_TIME,   /* uint64_t nanoseconds */
 	MT_OPTION_NUMBER, /* uint64_t between min and max */
 	MT_OPTION_CHOICE, /* int: index in `choices` (words separated by '|') */
-	MT_OPTION_SET,    /* int: the value `set_value`, without an argument: --json for --format=json */
+	MT_OPTION_SET, /* int: the value `set_value`, without an argument: --json for --format=json
+			*/
 };
 
 struct mt_text_list {
@@ -32,12 +33,12 @@ struct mt_option {
 	const char *name;     /* without dashes */
 	const char *argument; /* placeholder in help; NULL: takes none */
 	enum mt_option_kind kind;
-	size_t offset;        /* of the variable in the command's options */
-	const char *choices;  /* CHOICE: "leaks|live|..." */
-	uint64_t min, max;    /* NUMBER */
-	int set_value;        /* SET and FLAG: the value; FLAG 0 means true */
-	bool is_synonym;      /* accepted, listed in the man page only */
-	const char *help;     /* one sentence, lower case, no full stop */
+	size_t offset;       /* of the variable in the command's options */
+	const char *choices; /* CHOICE: "leaks|live|..." */
+	uint64_t min, max;   /* NUMBER */
+	int set_value;       /* SET and FLAG: the value; FLAG 0 means true */
+	bool is_synonym;     /* accepted, listed in the man page only */
+	const char *help;    /* one sentence, lower case, no full stop */
 };
 
 struct mt_operands {
@@ -47,18 +48,18 @@ struct mt_operands {
 
 struct mt_command {
 	const char *name;
-	const char *summary;      /* one line, lower case, no full stop */
-	const char *operands;     /* as in the synopsis: "FILE...", "[--] PROGRAM [ARGUMENT...]" */
-	int operands_min, operands_max; /* max -1: any number */
-	bool stops_at_operand;    /* options end at the first operand */
+	const char *summary;  /* one line, lower case, no full stop */
+	const char *operands; /* as in the synopsis: "FILE...", "[--] PROGRAM [ARGUMENT...]" */
+	int operands_min, operands_max;  /* max -1: any number */
+	bool stops_at_operand;           /* options end at the first operand */
 	const struct mt_option *options; /* ends with a NULL name */
-	size_t options_bytes;     /* of the struct that `defaults` points to */
+	size_t options_bytes;            /* of the struct that `defaults` points to */
 	const void *defaults;
 	/* paragraphs for the man page and --help, separated by empty lines */
 	const char *description;
-	const char *exit_status;  /* NULL: the common text */
+	const char *exit_status;     /* NULL: the common text */
 	const char *const *examples; /* command line, explanation, ..., NULL */
-	const char *see_also;     /* "memtrack-report(1), mtk(5)" */
+	const char *see_also;        /* "memtrack-report(1), mtk(5)" */
 	/* Returns the exit status. `options` is of options_bytes. */
 	int (*run)(const void *options, const struct mt_operands *operands);
 };
@@ -75,8 +76,8 @@ const struct mt_command *mt_command_find(const char *name);
 const char *mt_command_nearest(const char *name);
 
 /*
- * Parses argv[1..] and runs the command. Returns the exit status: MT_EXIT_USAGE with one sentence on
- * stderr for what cannot be understood.
+ * Parses argv[1..] and runs the command. Returns the exit status: MT_EXIT_USAGE with one sentence
+ * on stderr for what cannot be understood.
  */
 int mt_command_run(const struct mt_command *c, int argc, char **argv);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process that is tracked has its state file mapped, wherever that file lies, so /proc/PID/maps finds
- * it; files whose process is gone are found in the directories where they are made.
+ * A process that is tracked has its state file mapped, wherever that file lies, so /proc/PID/maps
+ * finds it; files whose process is gone are found in the directories where they are made.
  */
 
 #include "cli/find.h"
@@ -73,7 +73,8 @@ static int add_directory(void *context, const char *path)
 	int code = 0;
 
 	for (struct dirent *e; d && !code && (e = readdir(d));) {
-		mt_auto(free) char *file = is_state_name(e->d_name) ? mt_path_join(path, e->d_name) : NULL;
+		mt_auto(free) char *file =
+			is_state_name(e->d_name) ? mt_path_join(path, e->d_name) : NULL;
 
 		if (file)
 			code = add_state(context, file);
@@ -121,6 +122,8 @@ static int compare_states(const void *a, const void *b)
 
 	if (x->header.pid != y->header.pid)
 		return x->header.pid < y->header.pid ? -1 : 1;
+	if (x->header.wall_start_ns != y->header.wall_start_ns)
+		return x->header.wall_start_ns < y->header.wall_start_ns ? -1 : 1;
 	return strcmp(x->path, y->path);
 }
 
@@ -162,7 +165,7 @@ static bool is_match(const struct mt_live_state *s, const char *operand)
 	return s->header.pid == atoi(operand);
 }
 
-/* The only match; with several files of one process the newest program (highest path) counts. */
+/* The only match; of several files of one process (exec) the newest, which comes last, counts. */
 static char *choose(const struct mt_live_states *s, const char *operand, struct mt_err *err)
 {
 	mt_auto(mt_buf) struct mt_buf list = {0};
@@ -179,13 +182,15 @@ static char *choose(const struct mt_live_states *s, const char *operand, struct 
 		found = &s->item[i];
 	}
 	if (!processes) {
-		mt_err_set(err, -ESRCH, "no tracked process is running for '%s'; 'memtrack ps' lists them",
+		mt_err_set(err, -ESRCH,
+			   "no tracked process is running for '%s'; 'memtrack ps' lists them",
 			   operand);
 		return NULL;
 	}
 	if (processes > 1) {
-		mt_err_set(err, -EINVAL, "'%s' matches %u tracked processes; name one by its pid: %s",
-			   operand, processes, mt_buf_text(&list));
+		mt_err_set(err, -EINVAL,
+			   "'%s' matches %u tracked processes; name one by its pid: %s", operand,
+			   processes, mt_buf_text(&list));
 		return NULL;
 	}
 	return strdup(found->path);

@@ -19,7 +19,7 @@ struct mt_live_state {
 };
 
 struct mt_live_states {
-	struct mt_live_state *item; /* owned; sorted by pid, then path */
+	struct mt_live_state *item; /* owned; sorted by pid, then start */
 	size_t count, capacity;
 };
 
@@ -27,14 +27,15 @@ void mt_live_states_done(struct mt_live_states *s);
 MT_AUTO_DEFINE_INPLACE(mt_live_states, struct mt_live_states, mt_live_states_done)
 
 /*
- * Finds them: in private directories, in MEMTRACK_DIR, and mapped by any process whose maps we may read.
- * 0 or -ENOMEM.
+ * Finds them: in private directories, in MEMTRACK_DIR, and mapped by any process whose maps we may
+ * read. 0 or -ENOMEM.
  */
 int mt_live_states_find(struct mt_live_states *ret_states);
 
 /*
- * The path that a FILE operand means: itself when it exists; a PID or name:PROGRAM names the live state
- * of that process. Heap; caller frees. NULL with *err; several matches are listed in the sentence.
+ * The path that a FILE operand means: itself when it exists; a PID or name:PROGRAM names the live
+ * state of that process. Heap; caller frees. NULL with *err; several matches are listed in the
+ * sentence.
  */
 char *mt_find_file(const char *operand, struct mt_err *err);
 

@@ -11,8 +11,8 @@ enum { HELP_COLUMN = 30, HELP_WIDTH = 80 };
 /* ---- plain text ---- */
 
 /*
- * Wraps text at HELP_WIDTH; the cursor stands at `column`, further lines begin at `indent`. An empty line
- * in the text begins a paragraph.
+ * Wraps text at HELP_WIDTH; the cursor stands at `column`, further lines begin at `indent`. An
+ * empty line in the text begins a paragraph.
  */
 static void wrap(FILE *out, const char *text, unsigned column, unsigned indent)
 {
@@ -45,12 +45,14 @@ static void wrap(FILE *out, const char *text, unsigned column, unsigned indent)
 void mt_help_overview(FILE *out)
 {
 	fputs("usage: memtrack COMMAND [OPTIONS] [OPERANDS]\n\n"
-	      "Finds where a program's memory goes: every allocation, its call stack, its size.\n\n",
+	      "Finds where a program's memory goes: every allocation, its call stack, its "
+	      "size.\n\n",
 	      out);
 	for (const struct mt_command *const *c = mt_commands; *c; c++)
 		fprintf(out, "  %-8s  %s\n", (*c)->name, (*c)->summary);
 	fputs("\n'memtrack help COMMAND' and 'memtrack COMMAND --help' describe a command,\n"
-	      "'memtrack --version' prints the version.\n", out);
+	      "'memtrack --version' prints the version.\n",
+	      out);
 }
 
 static void write_option(const struct mt_option *o, FILE *out)
@@ -132,7 +134,8 @@ void mt_help_man(const struct mt_command *c, FILE *out)
 {
 	fputs(".\\\" made by `memtrack help --man`\n.TH MEMTRACK\\-", out);
 	write_upper(out, c->name);
-	fputs(" 1 \"\" \"memtrack " MT_VERSION "\" \"memtrack manual\"\n.SH NAME\nmemtrack\\-", out);
+	fputs(" 1 \"\" \"memtrack " MT_VERSION "\" \"memtrack manual\"\n.SH NAME\nmemtrack\\-",
+	      out);
 	fprintf(out, "%s \\- ", c->name);
 	write_roff(out, c->summary);
 	fprintf(out, "\n.SH SYNOPSIS\n.B memtrack %s\n[\\fIOPTIONS\\fR] ", c->name);
@@ -146,9 +149,12 @@ void mt_help_man(const struct mt_command *c, FILE *out)
 	if (c->options->name)
 		fputs(".TP\n.B \\-h\\fR, \\fB\\-\\-help\nshow a summary of the options.\n", out);
 	fputs("\n.SH EXIT STATUS\n", out);
-	write_roff(out, c->exit_status ? c->exit_status :
-		   "0: success.\n\n1: what was asked for could not be done; one sentence on standard error "
-		   "says why.\n\n2: the command line was not understood.");
+	write_roff(out,
+		   c->exit_status
+			   ? c->exit_status
+			   : "0: success.\n\n1: what was asked for could not be done; one sentence "
+			     "on standard error "
+			     "says why.\n\n2: the command line was not understood.");
 	if (c->examples)
 		fputs("\n.SH EXAMPLES\n", out);
 	for (const char *const *e = c->examples; e && *e; e += 2) {
@@ -183,7 +189,8 @@ void mt_help_completion(FILE *out)
 	      "_memtrack() {\n"
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} before words=\n"
 	      "\tCOMPREPLY=()\n"
-	      "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\twords='", out);
+	      "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\twords='",
+	      out);
 	for (const struct mt_command *const *c = mt_commands; *c; c++)
 		fprintf(out, "%s ", (*c)->name);
 	fputs("--version --help'\n"
@@ -191,12 +198,14 @@ void mt_help_completion(FILE *out)
 	      "\tbefore=${COMP_WORDS[COMP_CWORD-1]}\n"
 	      "\tif [ \"$cur\" = '=' ]; then cur=\n"
 	      "\telif [ \"$before\" = '=' ]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-	      "\tcase $command:$before in\n", out);
+	      "\tcase $command:$before in\n",
+	      out);
 	for (const struct mt_command *const *c = mt_commands; *c; c++)
 		write_cases(*c, out);
 	fputs("\tesac\n\tif [ -n \"$words\" ]; then\n"
 	      "\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n\t\treturn\n\tfi\n"
-	      "\tcase $command in\n", out);
+	      "\tcase $command in\n",
+	      out);
 	for (const struct mt_command *const *c = mt_commands; *c; c++) {
 		fprintf(out, "\t%s) words='", (*c)->name);
 		for (const struct mt_option *o = (*c)->options; o->name; o++)
@@ -207,5 +216,6 @@ void mt_help_completion(FILE *out)
 	      "\t-*)\n\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
 	      "\t\t[[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n\t\t;;\n"
 	      "\tesac\n}\n"
-	      "complete -o default -F _memtrack memtrack\n", out);
+	      "complete -o default -F _memtrack memtrack\n",
+	      out);
 }

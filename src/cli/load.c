@@ -131,16 +131,15 @@ int mt_loaded_symbolize(struct mt_loaded *l, const struct mt_text_list *dirs, bo
 }
 
 /* Buffers of stdio and the emergency pool of libstdc++: kept until the end by design. */
-static const char default_suppressions[] =
-	"leak:_IO_file_doallocate\n"
-	"{\n"
-	"   libstdc++ emergency exception pool\n"
-	"   Memcheck:Leak\n"
-	"   fun:malloc\n"
-	"   obj:*libstdc++.so*\n"
-	"   obj:*/ld-*\n"
-	"   ...\n"
-	"}\n";
+static const char default_suppressions[] = "leak:_IO_file_doallocate\n"
+					   "{\n"
+					   "   libstdc++ emergency exception pool\n"
+					   "   Memcheck:Leak\n"
+					   "   fun:malloc\n"
+					   "   obj:*libstdc++.so*\n"
+					   "   obj:*/ld-*\n"
+					   "   ...\n"
+					   "}\n";
 
 struct mt_suppressions *mt_load_suppressions(const struct mt_text_list *files, bool no_defaults,
 					     struct mt_err *err)

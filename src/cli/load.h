@@ -16,7 +16,7 @@ struct mt_loaded {
 	const struct mt_profile **profile; /* owned, with the profiles */
 	struct mt_symbols **symbols;       /* owned; NULL entries: none */
 	size_t count, profile_capacity, symbols_capacity;
-	struct mt_names names;             /* refers to this object: do not move it */
+	struct mt_names names; /* refers to this object: do not move it */
 };
 
 /* NULL and all-zero objects are allowed. */
@@ -27,8 +27,9 @@ MT_AUTO_DEFINE_INPLACE(mt_loaded, struct mt_loaded, mt_loaded_done)
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err);
 
 /*
- * Symbolizes all profiles; shows progress on a terminal, stops at Ctrl-C (then some names are missing).
- * Warnings about symbol files go to stderr when `verbose`. 0 or a negative errno value with *err.
+ * Symbolizes all profiles; shows progress on a terminal, stops at Ctrl-C (then some names are
+ * missing). Warnings about symbol files go to stderr when `verbose`. 0 or a negative errno value
+ * with *err.
  */
 int mt_loaded_symbolize(struct mt_loaded *l, const struct mt_text_list *dirs, bool verbose,
 			struct mt_err *err);

@@ -12,7 +12,8 @@ int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded 
 	bool is_text = o->format == MT_REPORT_TEXT;
 	int code = 0;
 
-	suppress->suppressions = mt_load_suppressions(&o->suppressions, o->no_builtin_suppressions, err);
+	suppress->suppressions =
+		mt_load_suppressions(&o->suppressions, o->no_builtin_suppressions, err);
 	if (!suppress->suppressions)
 		return err->code;
 	if (!o->no_symbols)
@@ -26,9 +27,12 @@ int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded 
 		.show = (enum mt_show)o->show,
 		.by = (enum mt_by)o->by,
 		.sort = (enum mt_sort)o->sort,
-		.top = o->top != UINT64_MAX ? (uint32_t)o->top : is_text ? MT_REPORT_TOP_DEFAULT : 0,
-		.stack = o->stack != UINT64_MAX ? (uint32_t)o->stack :
-			 is_text ? MT_REPORT_STACK_DEFAULT : MT_REPORT_STACK_MAX,
+		.top = o->top != UINT64_MAX ? (uint32_t)o->top
+		       : is_text            ? MT_REPORT_TOP_DEFAULT
+					    : 0,
+		.stack = o->stack != UINT64_MAX ? (uint32_t)o->stack
+			 : is_text              ? MT_REPORT_STACK_DEFAULT
+						: MT_REPORT_STACK_MAX,
 		.min_age_ns = o->min_age_ns,
 		.leak_threshold_bytes = o->leak_threshold_bytes,
 		.color = is_text && !o->output && mt_load_is_color(stdout),

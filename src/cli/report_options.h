@@ -24,60 +24,118 @@ struct mt_report_options {
 		.leak_threshold_bytes = MT_REPORT_THRESHOLD_DEFAULT, \
 	}
 
-/* The entries of the option table; S is the struct, M its member of type struct mt_report_options. */
+/* The entries of the option table; S is the struct, M its member of type struct mt_report_options.
+ */
 #define MT_REPORT_OPTION_ENTRIES(S, M) \
-	{.name = "show", .argument = "WHAT", .kind = MT_OPTION_CHOICE, .offset = offsetof(S, M.show), \
+	{.name = "show", \
+	 .argument = "WHAT", \
+	 .kind = MT_OPTION_CHOICE, \
+	 .offset = offsetof(S, M.show), \
 	 .choices = "leaks|live|peak|total|temporary|large|sizes|lifetimes|threads|modules|heaps|" \
 		    "coverage|errors|timeline", \
-	 .help = "what to list: leaks (default; live blocks), live, peak (what was live at the peak), " \
-		 "total (everything ever allocated), temporary, large (1 MiB or more), sizes, lifetimes, " \
+	 .help = "what to list: leaks (default; live blocks), live, peak (what was live at the " \
+		 "peak), " \
+		 "total (everything ever allocated), temporary, large (1 MiB or more), sizes, " \
+		 "lifetimes, " \
 		 "threads, modules, heaps, coverage, errors or timeline"}, \
-	{.name = "by", .argument = "KEY", .kind = MT_OPTION_CHOICE, .offset = offsetof(S, M.by), \
-	 .choices = "site|function|module|thread|size|heap|label", \
-	 .help = "group by call site (default), function, module, thread, size, heap or label"}, \
-	{.name = "sort", .argument = "KEY", .kind = MT_OPTION_CHOICE, .offset = offsetof(S, M.sort), \
-	 .choices = "bytes|count|growth|age", \
-	 .help = "widest first by bytes (default), count, growth (bytes allocated in the second half of the " \
-		 "run and still live) or age of the oldest block"}, \
-	{.name = "top", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = offsetof(S, M.top), \
-	 .min = 0, .max = 1000000000, \
-	 .help = "rows to show; 0 shows all (default 20 in text, all in machine formats)"}, \
-	{.name = "min-age", .argument = "TIME", .kind = MT_OPTION_TIME, \
-	 .offset = offsetof(S, M.min_age_ns), .help = "count only live blocks at least this old"}, \
-	{.name = "leak-threshold", .argument = "SIZE", .kind = MT_OPTION_SIZE, \
-	 .offset = offsetof(S, M.leak_threshold_bytes), \
-	 .help = "leaks: sum smaller sites in one line (default 4096)"}, \
-	{.name = "stack", .argument = "N", .kind = MT_OPTION_NUMBER, .offset = offsetof(S, M.stack), \
-	 .min = 0, .max = MT_REPORT_STACK_MAX, \
-	 .help = "frames of each call stack to show (default 16 in text, all in machine formats)"}, \
-	{.name = "symbols", .argument = "DIR", .kind = MT_OPTION_LIST, \
-	 .offset = offsetof(S, M.symbol_dirs), \
-	 .help = "look for programs, libraries and debug files here first; may be given again"}, \
-	{.name = "no-symbols", .kind = MT_OPTION_FLAG, .offset = offsetof(S, M.no_symbols), \
-	 .help = "show module+offset only"}, \
-	{.name = "suppressions", .argument = "FILE", .kind = MT_OPTION_LIST, \
-	 .offset = offsetof(S, M.suppressions), \
-	 .help = "leave out leaks that match, in LeakSanitizer's or Valgrind's format; may be given again"}, \
-	{.name = "no-builtin-suppressions", .kind = MT_OPTION_FLAG, \
-	 .offset = offsetof(S, M.no_builtin_suppressions), \
-	 .help = "list also memory that libc and libstdc++ keep until the end by design"}, \
-	{.name = "json", .kind = MT_OPTION_SET, .offset = offsetof(S, M.format), \
-	 .set_value = MT_REPORT_JSON, .help = "write JSON"}, \
-	{.name = "csv", .kind = MT_OPTION_SET, .offset = offsetof(S, M.format), \
-	 .set_value = MT_REPORT_CSV, .help = "write CSV with a header line"}, \
-	{.name = "kv", .kind = MT_OPTION_SET, .offset = offsetof(S, M.format), \
-	 .set_value = MT_REPORT_KV, .help = "write key=value lines"}, \
-	{.name = "stat-output", .kind = MT_OPTION_SET, .offset = offsetof(S, M.format), \
-	 .set_value = MT_REPORT_JSON, .is_synonym = true, .help = "the same as --json"}, \
-	{.name = "by-thread", .kind = MT_OPTION_SET, .offset = offsetof(S, M.by), \
-	 .set_value = MT_BY_THREAD, .is_synonym = true, .help = "the same as --by=thread"}, \
-	{.letter = 'o', .name = "output", .argument = "FILE", .kind = MT_OPTION_TEXT, \
-	 .offset = offsetof(S, M.output), .help = "write to FILE instead of standard output"}
+		{.name = "by", \
+		 .argument = "KEY", \
+		 .kind = MT_OPTION_CHOICE, \
+		 .offset = offsetof(S, M.by), \
+		 .choices = "site|function|module|thread|size|heap|label", \
+		 .help = "group by call site (default), function, module, thread, size, heap " \
+			 "or label"}, \
+		{.name = "sort", \
+		 .argument = "KEY", \
+		 .kind = MT_OPTION_CHOICE, \
+		 .offset = offsetof(S, M.sort), \
+		 .choices = "bytes|count|growth|age", \
+		 .help = "widest first by bytes (default), count, growth (bytes allocated in " \
+			 "the second half of the " \
+			 "run and still live) or age of the oldest block"}, \
+		{.name = "top", \
+		 .argument = "N", \
+		 .kind = MT_OPTION_NUMBER, \
+		 .offset = offsetof(S, M.top), \
+		 .min = 0, \
+		 .max = 1000000000, \
+		 .help = "rows to show; 0 shows all (default 20 in text, all in machine " \
+			 "formats)"}, \
+		{.name = "min-age", \
+		 .argument = "TIME", \
+		 .kind = MT_OPTION_TIME, \
+		 .offset = offsetof(S, M.min_age_ns), \
+		 .help = "count only live blocks at least this old"}, \
+		{.name = "leak-threshold", \
+		 .argument = "SIZE", \
+		 .kind = MT_OPTION_SIZE, \
+		 .offset = offsetof(S, M.leak_threshold_bytes), \
+		 .help = "leaks: sum smaller sites in one line (default 4096)"}, \
+		{.name = "stack", \
+		 .argument = "N", \
+		 .kind = MT_OPTION_NUMBER, \
+		 .offset = offsetof(S, M.stack), \
+		 .min = 0, \
+		 .max = MT_REPORT_STACK_MAX, \
+		 .help = "frames of each call stack to show (default 16 in text, all in " \
+			 "machine formats)"}, \
+		{.name = "symbols", \
+		 .argument = "DIR", \
+		 .kind = MT_OPTION_LIST, \
+		 .offset = offsetof(S, M.symbol_dirs), \
+		 .help = "look for programs, libraries and debug files here first; may be " \
+			 "given again"}, \
+		{.name = "no-symbols", \
+		 .kind = MT_OPTION_FLAG, \
+		 .offset = offsetof(S, M.no_symbols), \
+		 .help = "show module+offset only"}, \
+		{.name = "suppressions", \
+		 .argument = "FILE", \
+		 .kind = MT_OPTION_LIST, \
+		 .offset = offsetof(S, M.suppressions), \
+		 .help = "leave out leaks that match, in LeakSanitizer's or Valgrind's format; " \
+			 "may be given again"}, \
+		{.name = "no-builtin-suppressions", \
+		 .kind = MT_OPTION_FLAG, \
+		 .offset = offsetof(S, M.no_builtin_suppressions), \
+		 .help = "list also memory that libc and libstdc++ keep until the end by design"}, \
+		{.name = "json", \
+		 .kind = MT_OPTION_SET, \
+		 .offset = offsetof(S, M.format), \
+		 .set_value = MT_REPORT_JSON, \
+		 .help = "write JSON"}, \
+		{.name = "csv", \
+		 .kind = MT_OPTION_SET, \
+		 .offset = offsetof(S, M.format), \
+		 .set_value = MT_REPORT_CSV, \
+		 .help = "write CSV with a header line"}, \
+		{.name = "kv", \
+		 .kind = MT_OPTION_SET, \
+		 .offset = offsetof(S, M.format), \
+		 .set_value = MT_REPORT_KV, \
+		 .help = "write key=value lines"}, \
+		{.name = "stat-output", \
+		 .kind = MT_OPTION_SET, \
+		 .offset = offsetof(S, M.format), \
+		 .set_value = MT_REPORT_JSON, \
+		 .is_synonym = true, \
+		 .help = "the same as --json"}, \
+		{.name = "by-thread", \
+		 .kind = MT_OPTION_SET, \
+		 .offset = offsetof(S, M.by), \
+		 .set_value = MT_BY_THREAD, \
+		 .is_synonym = true, \
+		 .help = "the same as --by=thread"}, \
+	{ \
+		.letter = 'o', .name = "output", .argument = "FILE", .kind = MT_OPTION_TEXT, \
+		.offset = offsetof(S, M.output), \
+		.help = "write to FILE instead of standard output" \
+	}
 
 /*
- * The report that the options ask for over `loaded`, whose symbols are read here unless they are not
- * wanted. suppress (all-zero) is filled; release its suppressions with mt_suppressions_free(). 0 or a
- * negative errno value with *err.
+ * The report that the options ask for over `loaded`, whose symbols are read here unless they are
+ * not wanted. suppress (all-zero) is filled; release its suppressions with mt_suppressions_free().
+ * 0 or a negative errno value with *err.
  */
 int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded *loaded,
 			    struct mt_suppress_context *suppress, struct mt_report *ret_report,

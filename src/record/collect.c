@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files of one process have rising SEQ numbers: each but the last ended when the process became another
- * program. How the last one ended is known for the launcher's own child only.
+ * Files of one process have rising SEQ numbers: each but the last ended when the process became
+ * another program. How the last one ended is known for the launcher's own child only.
  */
 
 #include "record/collect.h"
@@ -45,7 +45,8 @@ void mt_collection_done(struct mt_collection *c)
 static int add_item(struct mt_collection *c, enum mt_collect_kind kind, pid_t pid, char *path,
 		    const char *program, const char *why)
 {
-	struct mt_collect_item *item = mt_alloc_grow(c->item, &c->capacity, c->count + 1, sizeof(*item));
+	struct mt_collect_item *item =
+		mt_alloc_grow(c->item, &c->capacity, c->count + 1, sizeof(*item));
 
 	if (item)
 		c->item = item;
@@ -65,8 +66,7 @@ static int is_state_file(const struct dirent *e)
 {
 	int pid, seq, used = 0;
 
-	return sscanf(e->d_name, "%d.%d.mtk%n", &pid, &seq, &used) == 2 && used &&
-	       !e->d_name[used];
+	return sscanf(e->d_name, "%d.%d.mtk%n", &pid, &seq, &used) == 2 && used && !e->d_name[used];
 }
 
 /* The first free name of the pattern, reserved by an empty file. Heap; NULL with *err. */
@@ -74,7 +74,8 @@ static char *reserve_output(const char *path, struct mt_err *err)
 {
 	for (unsigned attempt = 1; attempt <= COLLISIONS_MAX; attempt++) {
 		char *numbered = mt_pattern_numbered(path, attempt);
-		int fd = numbered ? open(numbered, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+		int fd = numbered ? open(numbered, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
+				  : -1;
 
 		if (fd >= 0) {
 			close(fd);
@@ -93,9 +94,9 @@ static char *reserve_output(const char *path, struct mt_err *err)
 }
 
 /*
- * A pair of clock readings that calibrates the file's time units, when its process ran since this boot.
- * For the process that ended just now it is the present; for others the last time they noted, so that
- * ages count up to their end.
+ * A pair of clock readings that calibrates the file's time units, when its process ran since this
+ * boot. For the process that ended just now it is the present; for others the last time they noted,
+ * so that ages count up to their end.
  */
 static void calibrate(const struct mt_state_header *h, bool ended_now, struct mt_mtk_finish *f)
 {
@@ -108,7 +109,8 @@ static void calibrate(const struct mt_state_header *h, bool ended_now, struct mt
 	if (ticks <= h->tick_start || mono_ns <= h->mono_start_ns)
 		return;
 	if (!ended_now && last < ticks - h->tick_start) {
-		long double rate = (long double)(mono_ns - h->mono_start_ns) / (ticks - h->tick_start);
+		long double rate =
+			(long double)(mono_ns - h->mono_start_ns) / (ticks - h->tick_start);
 
 		mono_ns = h->mono_start_ns + (uint64_t)(last * rate);
 		ticks = h->tick_start + last;
@@ -172,7 +174,8 @@ static int move_file(const struct job *job, char **ret_path, struct mt_err *err)
 	char *path = choose_output(job, err);
 	int code;
 
-	calibrate(&job->header, job->is_last && job->end && job->end->pid == job->header.pid, &finish);
+	calibrate(&job->header, job->is_last && job->end && job->end->pid == job->header.pid,
+		  &finish);
 	if (!path)
 		return err->code ? err->code : -ENOMEM;
 	code = mt_mtk_compact(job->file, path, &finish, err);
@@ -195,8 +198,8 @@ static bool is_expired(const char *path)
 }
 
 /*
- * Whether the file's process may still write it. A header that is being filled does not name its process
- * yet: then the pid of the file name decides.
+ * Whether the file's process may still write it. A header that is being filled does not name its
+ * process yet: then the pid of the file name decides.
  */
 static bool is_in_use(const struct job *job, int header_code)
 {
@@ -206,7 +209,8 @@ static bool is_in_use(const struct job *job, int header_code)
 
 	if (!job->is_last)
 		return false;
-	if (!header_code && h->pid && h->proc_start && memcmp(h->boot_id, no_boot_id, sizeof(no_boot_id)))
+	if (!header_code && h->pid && h->proc_start &&
+	    memcmp(h->boot_id, no_boot_id, sizeof(no_boot_id)))
 		return mt_mtk_process_alive(h);
 	if (mt_process_read(atoi(mt_path_base(job->file)), &p) || p.state == 'Z' || p.state == 'X')
 		return false;
@@ -261,7 +265,8 @@ int mt_collect_dir(const char *dir, const char *pattern, const struct mt_collect
 		mt_auto(free) char *file = mt_path_join(dir, names[i]->d_name);
 		struct job job = {.file = file, .pattern = pattern, .end = end};
 
-		job.is_last = i + 1 == count || !is_same_process(names[i]->d_name, names[i + 1]->d_name);
+		job.is_last =
+			i + 1 == count || !is_same_process(names[i]->d_name, names[i + 1]->d_name);
 		if (!code && file)
 			code = collect_file(&job, collection);
 	}

@@ -4,8 +4,8 @@
 
 /*
  * Takes finished state files out of a private directory: each is compacted to the path its pattern
- * gives, then removed. A file is never removed before its compact form is complete; one that cannot be
- * written stays where it is.
+ * gives, then removed. A file is never removed before its compact form is complete; one that cannot
+ * be written stays where it is.
  */
 
 #include <stddef.h>
@@ -38,7 +38,8 @@ struct mt_collection {
 void mt_collection_done(struct mt_collection *c);
 MT_AUTO_DEFINE_INPLACE(mt_collection, struct mt_collection, mt_collection_done)
 
-/* What is known of one process of the tree: `pid` ended as `status` (from waitpid). pid 0: nothing. */
+/* What is known of one process of the tree: `pid` ended as `status` (from waitpid). pid 0: nothing.
+ */
 struct mt_collect_end {
 	pid_t pid;
 	int status;
@@ -53,9 +54,10 @@ int mt_collect_dir(const char *dir, const char *pattern, const struct mt_collect
 		   struct mt_collection *collection, struct mt_err *err);
 
 /*
- * Collects this user's private directories whose launcher is gone and removes those that became empty.
- * Files that cannot be moved are removed MT_COLLECT_KEEP_DAYS after their last change. Directories
- * with a living launcher are left alone. Never fails: what cannot be done now is left for the next time.
+ * Collects this user's private directories whose launcher is gone and removes those that became
+ * empty. Files that cannot be moved are removed MT_COLLECT_KEEP_DAYS after their last change.
+ * Directories with a living launcher are left alone. Never fails: what cannot be done now is left
+ * for the next time.
  */
 void mt_collect_abandoned(struct mt_collection *collection);
 enum { MT_COLLECT_KEEP_DAYS = 7 };

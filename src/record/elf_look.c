@@ -14,6 +14,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -23,14 +24,15 @@ struct image {
 	int fd;
 	uint64_t bytes;
 	Elf64_Ehdr header;
-	Elf64_Phdr *phdr; /* owned */
+	Elf64_Phdr *phdr;   /* owned */
 	Elf64_Dyn *dynamic; /* owned */
 	size_t dynamic_count;
 	char *strings; /* owned; .dynstr with a NUL behind it */
 	uint64_t string_bytes;
 };
 
-static int read_part(const struct image *im, uint64_t offset, uint64_t len, uint64_t max, void **ret)
+static int read_part(const struct image *im, uint64_t offset, uint64_t len, uint64_t max,
+		     void **ret)
 {
 	char *data;
 	ssize_t got;
@@ -108,8 +110,8 @@ static int read_dynamic(struct image *im)
 	im->string_bytes = dynamic_value(im, DT_STRSZ);
 	if (!im->string_bytes)
 		return 0;
-	return read_part(im, file_offset(im, dynamic_value(im, DT_STRTAB)), im->string_bytes, STRTAB_MAX,
-			 (void **)&im->strings);
+	return read_part(im, file_offset(im, dynamic_value(im, DT_STRTAB)), im->string_bytes,
+			 STRTAB_MAX, (void **)&im->strings);
 }
 
 static const char *string_at(const struct image *im, uint64_t offset)
@@ -117,7 +119,8 @@ static const char *string_at(const struct image *im, uint64_t offset)
 	return im->strings && offset < im->string_bytes ? im->strings + offset : "";
 }
 
-/* What tells a sanitizer: the runtime's library, or its entry point in the program's own symbols. */
+/* What tells a sanitizer: the runtime's library, or its entry point in the program's own symbols.
+ */
 static const struct {
 	const char *library, *symbol, *name;
 } sanitizers[] = {
@@ -136,8 +139,8 @@ static bool is_sanitizer_library(const char *needed, const char *library)
 	for (size_t i = 0; i < MT_ARRAY_LEN(prefixes); i++) {
 		const char *rest = needed + strlen(prefixes[i]);
 
-		if (!strncmp(needed, prefixes[i], strlen(prefixes[i])) && !strncmp(rest, library, len) &&
-		    (rest[len] == '.' || rest[len] == '-'))
+		if (!strncmp(needed, prefixes[i], strlen(prefixes[i])) &&
+		    !strncmp(rest, library, len) && (rest[len] == '.' || rest[len] == '-'))
 			return true;
 	}
 	return false;
@@ -170,10 +173,12 @@ static void look_at_dynamic(const struct image *im, struct mt_elf_look *look)
 
 		for (size_t i = 0; i < im->dynamic_count && im->dynamic[i].d_tag != DT_NULL; i++)
 			if (im->dynamic[i].d_tag == DT_NEEDED)
-				found |= is_sanitizer_library(string_at(im, im->dynamic[i].d_un.d_val),
-							      sanitizers[s].library);
+				found |= is_sanitizer_library(
+					string_at(im, im->dynamic[i].d_un.d_val),
+					sanitizers[s].library);
 		if (found)
-			strcpy(look->sanitizer, sanitizers[s].name);
+			snprintf(look->sanitizer, sizeof(look->sanitizer), "%s",
+				 sanitizers[s].name);
 	}
 }
 

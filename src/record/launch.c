@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Starting and waiting. Between fork and exec the child calls async-signal-safe functions only. The
- * handler forwards a signal when a process sent it; what the terminal sends reaches the program itself.
+ * handler forwards a signal when a process sent it; what the terminal sends reaches the program
+ * itself.
  */
 
 #include "record/launch.h"
@@ -59,8 +60,8 @@ static void restore_handlers(const struct sigaction *old)
 static bool is_ours(const char *entry)
 {
 	static const char *const names[] = {
-		"LD_PRELOAD=", "MEMTRACK_MODE=", "MEMTRACK_OPTIONS=", "MEMTRACK_STATE_DIR=",
-		"MEMTRACK_LAUNCHER=",
+		"LD_PRELOAD=",         "MEMTRACK_MODE=",     "MEMTRACK_OPTIONS=",
+		"MEMTRACK_STATE_DIR=", "MEMTRACK_LAUNCHER=",
 	};
 
 	for (size_t i = 0; i < MT_ARRAY_LEN(names); i++)
@@ -111,10 +112,11 @@ char **mt_launch_environment(const struct mt_launch *launch, char *const *env, p
 	return out;
 }
 
-static void run_child(const struct mt_launch *l, char **env, const struct sigaction *old, int report_fd)
-	__attribute__((noreturn));
+static void run_child(const struct mt_launch *l, char **env, const struct sigaction *old,
+		      int report_fd) __attribute__((noreturn));
 
-static void run_child(const struct mt_launch *l, char **env, const struct sigaction *old, int report_fd)
+static void run_child(const struct mt_launch *l, char **env, const struct sigaction *old,
+		      int report_fd)
 {
 	int code;
 
@@ -217,8 +219,10 @@ char *mt_launch_find_library(const char *libdir, struct mt_err *err)
 	if (!found)
 		found = take_if_file(mt_path_join(libdir, "libmemtrack.so"));
 	if (!found)
-		mt_err_set(err, -ENOENT, "cannot find 'libmemtrack.so' beside memtrack or in '%s'; set "
-			   "MEMTRACK_LIB to its path", libdir);
+		mt_err_set(err, -ENOENT,
+			   "cannot find 'libmemtrack.so' beside memtrack or in '%s'; set "
+			   "MEMTRACK_LIB to its path",
+			   libdir);
 	return found;
 }
 

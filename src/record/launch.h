@@ -3,9 +3,9 @@
 #define MT_RECORD_LAUNCH_H
 
 /*
- * Starts a program with the tracker preloaded and waits for it as a good wrapper does: the terminal's
- * SIGINT and SIGQUIT are the program's alone, other signals sent to us go on to it, it may be stopped
- * and continued, and we can end as it ended. One launch at a time; not thread-safe.
+ * Starts a program with the tracker preloaded and waits for it as a good wrapper does: the
+ * terminal's SIGINT and SIGQUIT are the program's alone, other signals sent to us go on to it, it
+ * may be stopped and continued, and we can end as it ended. One launch at a time; not thread-safe.
  */
 
 #include <sys/types.h>
@@ -26,10 +26,11 @@ struct mt_launch_end {
 };
 
 /*
- * Runs the program to its end. 0 with *ret_end, or a negative errno value with *err when it could not
- * be started; then *ret_end is not set.
+ * Runs the program to its end. 0 with *ret_end, or a negative errno value with *err when it could
+ * not be started; then *ret_end is not set.
  */
-int mt_launch_run(const struct mt_launch *launch, struct mt_launch_end *ret_end, struct mt_err *err);
+int mt_launch_run(const struct mt_launch *launch, struct mt_launch_end *ret_end,
+		  struct mt_err *err);
 
 /*
  * The program's environment: ours with LD_PRELOAD (the library in front of what was there) and the
@@ -39,12 +40,13 @@ int mt_launch_run(const struct mt_launch *launch, struct mt_launch_end *ret_end,
 char **mt_launch_environment(const struct mt_launch *launch, char *const *env, pid_t launcher);
 
 /*
- * Finds libmemtrack.so: $MEMTRACK_LIB, else beside our own executable, else in ../runtime beside it,
- * else in libdir. Heap; caller frees; NULL with *err.
+ * Finds libmemtrack.so: $MEMTRACK_LIB, else beside our own executable, else in ../runtime beside
+ * it, else in libdir. Heap; caller frees; NULL with *err.
  */
 char *mt_launch_find_library(const char *libdir, struct mt_err *err);
 
-/* Ends this process as `status` (from waitpid) says: same exit status, or same signal without a core. */
+/* Ends this process as `status` (from waitpid) says: same exit status, or same signal without a
+ * core. */
 void mt_launch_end_like(int status) __attribute__((noreturn));
 
 #endif

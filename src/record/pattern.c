@@ -18,9 +18,10 @@ int mt_pattern_check(const char *pattern, struct mt_err *err)
 		return mt_err_set(err, -EINVAL, "the output path is empty");
 	for (const char *at = strchr(pattern, '%'); at; at = strchr(at + 2, '%'))
 		if (!at[1] || !strchr("epht%", at[1]))
-			return mt_err_set(err, -EINVAL,
-					  "'%s' has an unknown conversion '%%%.1s' (known: %%e %%p %%h %%t)",
-					  pattern, at + 1);
+			return mt_err_set(
+				err, -EINVAL,
+				"'%s' has an unknown conversion '%%%.1s' (known: %%e %%p %%h %%t)",
+				pattern, at + 1);
 	return 0;
 }
 
@@ -59,12 +60,23 @@ char *mt_pattern_expand(const char *pattern, const char *program, int pid, uint6
 			continue;
 		}
 		switch (*++c) {
-		case 'e': add_program(&b, program); break;
-		case 'p': mt_buf_printf(&b, "%d", pid); break;
-		case 'h': add_host(&b); break;
-		case 't': add_time(&b, wall_ns); break;
-		case '%': mt_buf_addc(&b, '%'); break;
-		default: mt_buf_printf(&b, "%%%c", *c);
+		case 'e':
+			add_program(&b, program);
+			break;
+		case 'p':
+			mt_buf_printf(&b, "%d", pid);
+			break;
+		case 'h':
+			add_host(&b);
+			break;
+		case 't':
+			add_time(&b, wall_ns);
+			break;
+		case '%':
+			mt_buf_addc(&b, '%');
+			break;
+		default:
+			mt_buf_printf(&b, "%%%c", *c);
 		}
 	}
 	return mt_buf_steal(&b, NULL);
@@ -121,10 +133,13 @@ int mt_pattern_check_writable(const char *pattern, struct mt_err *err)
 	if (strcmp(plain, dir) && (strstr(dir, "%e") || strstr(dir, "%p") || strstr(dir, "%t")))
 		return 0;
 	if (stat(plain, &st))
-		return mt_err_set_errno(err, errno, "cannot write to the output directory '%s'", plain);
+		return mt_err_set_errno(err, errno, "cannot write to the output directory '%s'",
+					plain);
 	if (!S_ISDIR(st.st_mode))
-		return mt_err_set_errno(err, ENOTDIR, "cannot write to the output directory '%s'", plain);
+		return mt_err_set_errno(err, ENOTDIR, "cannot write to the output directory '%s'",
+					plain);
 	if (access(plain, W_OK | X_OK))
-		return mt_err_set_errno(err, errno, "cannot write to the output directory '%s'", plain);
+		return mt_err_set_errno(err, errno, "cannot write to the output directory '%s'",
+					plain);
 	return 0;
 }

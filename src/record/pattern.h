@@ -15,7 +15,8 @@ int mt_pattern_check(const char *pattern, struct mt_err *err);
 
 /*
  * The pattern with its conversions replaced. A '/' in the program's name becomes '_'. Heap; caller
- * frees; NULL: no memory. The pattern must have passed mt_pattern_check(); unknown conversions stay.
+ * frees; NULL: no memory. The pattern must have passed mt_pattern_check(); unknown conversions
+ * stay.
  */
 char *mt_pattern_expand(const char *pattern, const char *program, int pid, uint64_t wall_ns)
 	__attribute__((warn_unused_result));
@@ -24,7 +25,8 @@ char *mt_pattern_expand(const char *pattern, const char *program, int pid, uint6
  * Makes a relative pattern absolute with the current directory. Heap; caller frees. NULL with *err:
  * no memory or no current directory.
  */
-char *mt_pattern_absolute(const char *pattern, struct mt_err *err) __attribute__((warn_unused_result));
+char *mt_pattern_absolute(const char *pattern, struct mt_err *err)
+	__attribute__((warn_unused_result));
 
 /* path for attempt 1, "path-2" before its extension for 2, and so on. Heap; NULL: no memory. */
 char *mt_pattern_numbered(const char *path, unsigned attempt) __attribute__((warn_unused_result));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checks before a run. Their order is the order in which the kernel and the loader would stumble:
- * find, permission, format, then what makes the loader ignore or refuse a preload.
+ * The checks before a run. Their order is the order in which the kernel and the loader would
+ * stumble: find, permission, format, then what makes the loader ignore or refuse a preload.
  */
 
 #include "record/preflight.h"
@@ -76,7 +76,8 @@ static enum mt_preflight_why check_file(const char *path, struct mt_err *err)
 	return MT_PREFLIGHT_OK;
 }
 
-/* Walks PATH; remembers the first refusal so that "found but not executable" wins over "not found". */
+/* Walks PATH; remembers the first refusal so that "found but not executable" wins over "not found".
+ */
 static enum mt_preflight_why search_path(const char *name, const char *search, char **ret_path,
 					 struct mt_err *err)
 {
@@ -116,7 +117,8 @@ static enum mt_preflight_why find(const char *name, const char *search, char **r
 	char *path;
 
 	if (!*name)
-		return refuse(err, MT_PREFLIGHT_NOT_FOUND, -ENOENT, "cannot run '': empty program name");
+		return refuse(err, MT_PREFLIGHT_NOT_FOUND, -ENOENT,
+			      "cannot run '': empty program name");
 	if (!strchr(name, '/'))
 		return search_path(name, search ? search : DEFAULT_SEARCH, ret_path, err);
 	why = check_file(name, err);
@@ -140,34 +142,48 @@ static enum mt_preflight_why check_privilege(const char *path, struct mt_err *er
 	if (!statvfs(path, &fs) && (fs.f_flag & ST_NOSUID))
 		return MT_PREFLIGHT_OK;
 	if ((st.st_mode & S_ISUID) && st.st_uid != getuid())
-		return refuse(err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
-			      "'%s' is set-uid: the system ignores LD_PRELOAD for it and nothing would be "
-			      "recorded; run memtrack as root, or track a copy without the set-uid bit",
-			      path);
+		return refuse(
+			err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
+			"'%s' is set-uid: the system ignores LD_PRELOAD for it and nothing would "
+			"be "
+			"recorded; run memtrack as root, or track a copy without the set-uid bit",
+			path);
 	if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getgid())
-		return refuse(err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
-			      "'%s' is set-gid: the system ignores LD_PRELOAD for it and nothing would be "
-			      "recorded; run memtrack as root, or track a copy without the set-gid bit",
-			      path);
+		return refuse(
+			err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
+			"'%s' is set-gid: the system ignores LD_PRELOAD for it and nothing would "
+			"be "
+			"recorded; run memtrack as root, or track a copy without the set-gid bit",
+			path);
 	if (getxattr(path, "security.capability", NULL, 0) > 0)
-		return refuse(err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
-			      "'%s' has file capabilities: the system ignores LD_PRELOAD for it and nothing "
-			      "would be recorded; run memtrack as root, or track a copy without them",
-			      path);
+		return refuse(
+			err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
+			"'%s' has file capabilities: the system ignores LD_PRELOAD for it and "
+			"nothing "
+			"would be recorded; run memtrack as root, or track a copy without them",
+			path);
 	return MT_PREFLIGHT_OK;
 }
 
 static const char *machine_name(uint16_t machine)
 {
 	switch (machine) {
-	case EM_386: return "x86 (32-bit)";
-	case EM_X86_64: return "x86-64";
-	case EM_ARM: return "arm (32-bit)";
-	case EM_AARCH64: return "aarch64";
-	case EM_RISCV: return "riscv";
-	case EM_PPC64: return "powerpc64";
-	case EM_S390: return "s390";
-	default: return "another architecture";
+	case EM_386:
+		return "x86 (32-bit)";
+	case EM_X86_64:
+		return "x86-64";
+	case EM_ARM:
+		return "arm (32-bit)";
+	case EM_AARCH64:
+		return "aarch64";
+	case EM_RISCV:
+		return "riscv";
+	case EM_PPC64:
+		return "powerpc64";
+	case EM_S390:
+		return "s390";
+	default:
+		return "another architecture";
 	}
 }
 
@@ -180,25 +196,34 @@ static enum mt_preflight_why check_elf(const char *path, struct mt_err *err)
 		return MT_PREFLIGHT_NOT_EXECUTABLE;
 	if (code)
 		return MT_PREFLIGHT_FAILED;
-	if (look.elf_class != ELFCLASS64 || look.machine != OUR_MACHINE || look.elf_data != ELFDATA2LSB)
+	if (look.elf_class != ELFCLASS64 || look.machine != OUR_MACHINE ||
+	    look.elf_data != ELFDATA2LSB)
 		return refuse(err, MT_PREFLIGHT_NOT_TRACKABLE, -ENOEXEC,
 			      "'%s' is a program for %s; this memtrack tracks " OUR_NAME
-			      " (64-bit) programs", path, machine_name(look.machine));
+			      " (64-bit) programs",
+			      path, machine_name(look.machine));
 	if (look.type != ET_EXEC && look.type != ET_DYN)
 		return refuse(err, MT_PREFLIGHT_NOT_EXECUTABLE, -ENOEXEC,
-			      "cannot run '%s': it is an ELF object or core file, not a program", path);
+			      "cannot run '%s': it is an ELF object or core file, not a program",
+			      path);
 	if (!look.has_interpreter && !look.is_loader)
-		return refuse(err, MT_PREFLIGHT_NOT_TRACKABLE, -ENOEXEC,
-			      "'%s' is statically linked: LD_PRELOAD has no effect in it; link it with "
-			      "-Wl,--wrap=malloc and libmemtrack-wrap.a, or include memtrack.h", path);
+		return refuse(
+			err, MT_PREFLIGHT_NOT_TRACKABLE, -ENOEXEC,
+			"'%s' is statically linked: LD_PRELOAD has no effect in it; link it with "
+			"-Wl,--wrap=malloc and libmemtrack-wrap.a, or include memtrack.h",
+			path);
 	if (look.sanitizer[0])
-		return refuse(err, MT_PREFLIGHT_NOT_TRACKABLE, -ENOEXEC,
-			      "'%s' is built with %s, which brings its own malloc and must be loaded first; "
-			      "build it without the sanitizer to track it", path, look.sanitizer);
+		return refuse(
+			err, MT_PREFLIGHT_NOT_TRACKABLE, -ENOEXEC,
+			"'%s' is built with %s, which brings its own malloc and must be loaded "
+			"first; "
+			"build it without the sanitizer to track it",
+			path, look.sanitizer);
 	return check_privilege(path, err);
 }
 
-/* The interpreter of a `#!` line, or NULL with *ret_code 0 (no script) or negative. Caller frees. */
+/* The interpreter of a `#!` line, or NULL with *ret_code 0 (no script) or negative. Caller frees.
+ */
 static char *read_shebang(const char *path, int *ret_code)
 {
 	mt_auto(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -242,7 +267,8 @@ static enum mt_preflight_why check_program(const char *path, int level, struct m
 		return no_memory(err);
 	if (code)
 		return refuse(err, MT_PREFLIGHT_NOT_EXECUTABLE, code, "cannot run '%s': %s", path,
-			      code == -ENOEXEC ? "its #! line names no interpreter" : mt_err_text_of(code));
+			      code == -ENOEXEC ? "its #! line names no interpreter"
+					       : mt_err_text_of(code));
 	if (interpreter) {
 		if (level >= MT_PREFLIGHT_SCRIPT_LEVELS)
 			return refuse(err, MT_PREFLIGHT_NOT_EXECUTABLE, -ELOOP,
@@ -256,9 +282,10 @@ static enum mt_preflight_why check_program(const char *path, int level, struct m
 		return why ? why : check_program(interpreter, level + 1, err);
 	}
 	if (!is_elf(path))
-		return refuse(err, MT_PREFLIGHT_NOT_EXECUTABLE, -ENOEXEC,
-			      "cannot run '%s': it is neither an ELF program nor a script with a #! line",
-			      path);
+		return refuse(
+			err, MT_PREFLIGHT_NOT_EXECUTABLE, -ENOEXEC,
+			"cannot run '%s': it is neither an ELF program nor a script with a #! line",
+			path);
 	return check_elf(path, err);
 }
 
@@ -281,9 +308,13 @@ enum mt_preflight_why mt_preflight(const char *name, const char *search, char **
 int mt_preflight_exit_status(enum mt_preflight_why why)
 {
 	switch (why) {
-	case MT_PREFLIGHT_OK: return 0;
-	case MT_PREFLIGHT_NOT_FOUND: return 127;
-	case MT_PREFLIGHT_NOT_EXECUTABLE: return 126;
-	default: return 1;
+	case MT_PREFLIGHT_OK:
+		return 0;
+	case MT_PREFLIGHT_NOT_FOUND:
+		return 127;
+	case MT_PREFLIGHT_NOT_EXECUTABLE:
+		return 126;
+	default:
+		return 1;
 	}
 }

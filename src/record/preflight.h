@@ -13,9 +13,10 @@
 enum mt_preflight_why {
 	MT_PREFLIGHT_OK = 0,
 	MT_PREFLIGHT_NOT_FOUND,      /* exit status 127, as env(1) */
-	MT_PREFLIGHT_NOT_EXECUTABLE, /* exit status 126: no permission, a directory, no format we know */
-	MT_PREFLIGHT_NOT_TRACKABLE,  /* exit status 1: it would run, but nothing would be recorded */
-	MT_PREFLIGHT_FAILED,         /* exit status 1: a file could not be read, no memory */
+	MT_PREFLIGHT_NOT_EXECUTABLE, /* exit status 126: no permission, a directory, no format we
+					know */
+	MT_PREFLIGHT_NOT_TRACKABLE, /* exit status 1: it would run, but nothing would be recorded */
+	MT_PREFLIGHT_FAILED,        /* exit status 1: a file could not be read, no memory */
 };
 
 enum { MT_PREFLIGHT_SCRIPT_LEVELS = 4 };

@@ -25,9 +25,12 @@ static const char *base_dir(int at)
 	const char *tmp = getenv("TMPDIR");
 
 	switch (at) {
-	case 0: return "/dev/shm";
-	case 1: return tmp && *tmp == '/' ? tmp : "/tmp";
-	default: return "/tmp";
+	case 0:
+		return "/dev/shm";
+	case 1:
+		return tmp && *tmp == '/' ? tmp : "/tmp";
+	default:
+		return "/tmp";
 	}
 }
 
@@ -127,7 +130,8 @@ static bool is_empty_but_output(const char *path)
 	bool is_empty = d != NULL;
 
 	for (struct dirent *e; d && (e = readdir(d));)
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && strcmp(e->d_name, OUTPUT_NAME))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+		    strcmp(e->d_name, OUTPUT_NAME))
 			is_empty = false;
 	if (d)
 		closedir(d);

@@ -4,9 +4,9 @@
 
 /*
  * The private directory in which the state files of one process tree lie while they are written:
- * BASE/memtrack-UID-XXXXXX, mode 0700, the last part random. It holds `PID.SEQ.mtk` files and a file
- * `output` with the path pattern that finished files shall get; its maker keeps a lock on that file
- * for as long as it lives, so that others can tell an abandoned directory.
+ * BASE/memtrack-UID-XXXXXX, mode 0700, the last part random. It holds `PID.SEQ.mtk` files and a
+ * file `output` with the path pattern that finished files shall get; its maker keeps a lock on that
+ * file for as long as it lives, so that others can tell an abandoned directory.
  */
 
 #include <stdbool.h>
@@ -23,15 +23,16 @@ struct mt_statedir {
 };
 
 /*
- * Makes the directory: in /dev/shm, else in $TMPDIR, else in /tmp; MT_STATEDIR_NEED_BYTES must be free
- * there. `pattern` is written into its `output` file. 0 or a negative errno value with *err.
+ * Makes the directory: in /dev/shm, else in $TMPDIR, else in /tmp; MT_STATEDIR_NEED_BYTES must be
+ * free there. `pattern` is written into its `output` file. 0 or a negative errno value with *err.
  */
 int mt_statedir_create(const char *pattern, struct mt_statedir *ret_dir, struct mt_err *err);
 
 /* Removes the directory when nothing but `output` is left in it, then mt_statedir_done(). */
 void mt_statedir_remove(struct mt_statedir *dir);
 
-/* Gives up memory and lock; the directory stays. NULL and all-zero objects with fd -1 are allowed. */
+/* Gives up memory and lock; the directory stays. NULL and all-zero objects with fd -1 are allowed.
+ */
 void mt_statedir_done(struct mt_statedir *dir);
 MT_AUTO_DEFINE_INPLACE(mt_statedir, struct mt_statedir, mt_statedir_done)
 
@@ -44,8 +45,8 @@ int mt_statedir_each(int (*visit)(void *context, const char *path), void *contex
 
 /*
  * Takes over an abandoned directory: locks it and reads its pattern (heap, in *ret_pattern; "" when
- * there is none). 0; -EAGAIN: its maker lives, or it is brand new; another negative errno value. Release the result
- * with mt_statedir_done() or mt_statedir_remove().
+ * there is none). 0; -EAGAIN: its maker lives, or it is brand new; another negative errno value.
+ * Release the result with mt_statedir_done() or mt_statedir_remove().
  */
 int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_pattern);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The report as CSV (RFC 4180, but lines end in a newline alone): one header line, one line a row. */
+/* The report as CSV (RFC 4180, but lines end in a newline alone): one header line, one line a row.
+ */
 
 #include "report/internal.h"
 
@@ -40,10 +41,12 @@ static void emit_line(void *context, const struct mt_stack_line *line)
 		mt_buf_addc(out, ';');
 	mt_buf_adds(out, line->function ? line->function : line->file ? "" : line->place);
 	if (line->file)
-		mt_buf_printf(out, "%s%s:%" PRIu32, line->function ? " " : "", line->file, line->line);
+		mt_buf_printf(out, "%s%s:%" PRIu32, line->function ? " " : "", line->file,
+			      line->line);
 }
 
-void mt_csv_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out, bool last)
+void mt_csv_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out,
+		  bool last)
 {
 	mt_auto(mt_buf) struct mt_buf text = {0};
 
@@ -82,9 +85,11 @@ static int add_table(const struct mt_report *r, struct mt_buf *out, struct mt_er
 
 	if (code)
 		return code;
-	mt_buf_printf(out, "rank,%s,count,bytes,avg_size,allocs,alloc_bytes,frees,freed_bytes,live_count,"
-		      "live_bytes,oldest_age_ns,growing,stack\n",
-		      t->query.by == MT_BY_SITE ? "callstack_hash" : mt_by_name(t->query.by));
+	mt_buf_printf(
+		out,
+		"rank,%s,count,bytes,avg_size,allocs,alloc_bytes,frees,freed_bytes,live_count,"
+		"live_bytes,oldest_age_ns,growing,stack\n",
+		t->query.by == MT_BY_SITE ? "callstack_hash" : mt_by_name(t->query.by));
 	for (uint32_t i = 0; i < t->row_count && (!r->top || i < r->top); i++)
 		add_row(r, &t->row[i], i + 1, out);
 	mt_table_free(t);
@@ -97,23 +102,24 @@ static void add_hist(const struct mt_report *r, const struct mt_totals *t, struc
 	uint64_t lo, hi;
 
 	mt_show_size_live(r, &live);
-	mt_buf_adds(out, r->show == MT_SHOW_SIZES ? "from,to,allocs,live_count,live_bytes\n" :
-						   "from_ns,to_ns,frees\n");
+	mt_buf_adds(out, r->show == MT_SHOW_SIZES ? "from,to,allocs,live_count,live_bytes\n"
+						  : "from_ns,to_ns,frees\n");
 	for (uint32_t i = 0; r->show == MT_SHOW_SIZES && i < MT_HIST_BUCKETS; i++) {
 		mt_show_size_range(i, &lo, &hi);
-		mt_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", lo, hi,
-			      t->size_hist[i], live.count[i], live.bytes[i]);
+		mt_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+			      lo, hi, t->size_hist[i], live.count[i], live.bytes[i]);
 	}
 	for (uint32_t i = 0; r->show == MT_SHOW_LIFETIMES && i < MT_LIFE_HIST_BUCKETS; i++) {
 		mt_show_life_range(i, t->life_unit_ns, &lo, &hi);
-		mt_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", lo, hi, t->life_hist[i]);
+		mt_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", lo, hi,
+			      t->life_hist[i]);
 	}
 }
 
 static void add_threads(const struct mt_report *r, struct mt_buf *out)
 {
 	mt_buf_adds(out, "pid,tid,name,allocs,alloc_bytes,frees,freed_bytes,reallocs,temporaries,"
-		    "balance_bytes,peak_bytes\n");
+			 "balance_bytes,peak_bytes\n");
 	for (uint32_t i = 0; i < r->profile_count; i++) {
 		const struct mt_profile *p = r->profiles[i];
 
@@ -124,10 +130,12 @@ static void add_threads(const struct mt_report *r, struct mt_buf *out)
 				continue;
 			mt_buf_printf(out, "%" PRId32 ",%" PRIu32 ",", p->pid, th->tid);
 			mt_csv_field(out, th->name, false);
-			mt_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-				      ",%" PRIu64 ",%" PRId64 ",%" PRId64 "\n", th->heap[0].allocs,
-				      th->heap[0].bytes, th->heap[0].frees, th->heap[0].freed_bytes,
-				      th->reallocs, th->temporaries, th->live_bytes, th->peak_bytes);
+			mt_buf_printf(out,
+				      "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+				      ",%" PRIu64 ",%" PRId64 ",%" PRId64 "\n",
+				      th->heap[0].allocs, th->heap[0].bytes, th->heap[0].frees,
+				      th->heap[0].freed_bytes, th->reallocs, th->temporaries,
+				      th->live_bytes, th->peak_bytes);
 		}
 	}
 }

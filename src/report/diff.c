@@ -29,11 +29,16 @@ static int build_table(const struct mt_report *r, bool match_names, struct mt_ta
 		       struct mt_err *err)
 {
 	struct mt_query q = {
-		.measure = mt_show_measure(r->show), .by = mt_report_by(r), .sort = r->sort,
+		.measure = mt_show_measure(r->show),
+		.by = mt_report_by(r),
+		.sort = r->sort,
 		.heap = mt_report_by(r) == MT_BY_HEAP ? (uint32_t)MT_HEAP_ANY : 0,
-		.min_age_ns = r->min_age_ns, .match_names = match_names, .names = r->names,
+		.min_age_ns = r->min_age_ns,
+		.match_names = match_names,
+		.names = r->names,
 		.is_suppressed = r->show == MT_SHOW_LEAKS ? r->is_suppressed : NULL,
-		.suppress_context = r->suppress_context, .stop = r->stop,
+		.suppress_context = r->suppress_context,
+		.stop = r->stop,
 	};
 	int code = mt_table_build(r->profiles, r->profile_count, &q, ret_table);
 
@@ -69,16 +74,19 @@ static void add_text_row(const struct sides *s, uint32_t at, struct mt_buf *out)
 	const struct mt_row *any = any_row(row);
 	char size[MT_UNITS_TEXT_MAX], count[MT_UNITS_TEXT_MAX];
 
-	mt_buf_printf(out, "\n%" PRIu32 ". %s%s%s (%s B), %s blocks", at + 1, mt_text_strong(s->now),
-		      mt_units_size_signed(row->bytes, size), mt_text_end(s->now),
+	mt_buf_printf(out, "\n%" PRIu32 ". %s%s%s (%s B), %s blocks", at + 1,
+		      mt_text_strong(s->now), mt_units_size_signed(row->bytes, size),
+		      mt_text_end(s->now),
 		      mt_units_count_signed(row->bytes, (char[MT_UNITS_TEXT_MAX]){0}),
 		      mt_units_count_signed(row->count, count));
 	if (!row->old_row)
 		mt_buf_adds(out, ", new");
 	else if (!row->new_row)
 		mt_buf_adds(out, ", gone");
-	mt_buf_printf(out, "; %s before", mt_units_size(row->old_row ? row->old_row->bytes : 0, size));
-	mt_buf_printf(out, ", %s now\n", mt_units_size(row->new_row ? row->new_row->bytes : 0, size));
+	mt_buf_printf(out, "; %s before",
+		      mt_units_size(row->old_row ? row->old_row->bytes : 0, size));
+	mt_buf_printf(out, ", %s now\n",
+		      mt_units_size(row->new_row ? row->new_row->bytes : 0, size));
 	if (any->label)
 		mt_buf_printf(out, "    %s\n", any->label);
 	else
@@ -101,10 +109,14 @@ static void add_caveats(const struct sides *s, struct mt_buf *out)
 	mt_totals_sum(s->now->profiles, s->now->profile_count, &t);
 	mt_report_caveats(s->now, &t, emit_caveat, out);
 	if (s->match_names)
-		mt_buf_adds(out, s->now->names ?
-			    "the two runs are of different builds: sites are matched by function names\n" :
-			    "the two runs are of different builds and there are no names to match sites "
-			    "by\n");
+		mt_buf_adds(
+			out,
+			s->now->names
+				? "the two runs are of different builds: sites are matched by "
+				  "function names\n"
+				: "the two runs are of different builds and there are no names to "
+				  "match sites "
+				  "by\n");
 }
 
 static int write_text(const struct sides *s, struct mt_buf *out)
@@ -220,8 +232,10 @@ int mt_report_write_diff(const struct mt_report *r, const struct mt_profile *con
 	before.profiles = old_profiles;
 	before.profile_count = old_count;
 	if (!mt_show_is_table(r->show))
-		return mt_err_set(err, -EINVAL, "--show=%s cannot be compared; use leaks, live, peak, total, "
-				  "temporary, large or modules", mt_show_name(r->show));
+		return mt_err_set(err, -EINVAL,
+				  "--show=%s cannot be compared; use leaks, live, peak, total, "
+				  "temporary, large or modules",
+				  mt_show_name(r->show));
 	code = build(&s, err);
 	if (!code && format == MT_REPORT_JSON)
 		write_json(&s, out);

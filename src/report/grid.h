@@ -11,7 +11,7 @@ enum { MT_GRID_COLUMNS_MAX = 12 };
 struct mt_grid {
 	unsigned columns;
 	bool is_left[MT_GRID_COLUMNS_MAX]; /* aligned left; else right */
-	struct mt_buf cells; /* each followed by NUL */
+	struct mt_buf cells;               /* each followed by NUL */
 	size_t cell_count;
 	size_t width[MT_GRID_COLUMNS_MAX];
 };
@@ -25,7 +25,8 @@ MT_AUTO_DEFINE_INPLACE(mt_grid, struct mt_grid, mt_grid_done)
 void mt_grid_add(struct mt_grid *g, const char *text);
 void mt_grid_addf(struct mt_grid *g, const char *fmt, ...) MT_PRINTF(2, 3);
 
-/* Appends the rows, two blanks between columns and `indent` in front; no blanks at line ends. 0/-ENOMEM. */
+/* Appends the rows, two blanks between columns and `indent` in front; no blanks at line ends.
+ * 0/-ENOMEM. */
 int mt_grid_write(const struct mt_grid *g, unsigned indent, struct mt_buf *out);
 
 #endif

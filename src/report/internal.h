@@ -13,9 +13,9 @@ struct mt_stack_line {
 	uint32_t line;
 	bool is_inlined;
 	bool is_by_frame_pointer; /* found by the frame-pointer fallback: a guess */
-	const char *place;    /* module+0xoffset */
-	const char *module;   /* path; "" when the frame is in no known module */
-	uint64_t offset;      /* in the module's ELF addresses, or the address itself without a module */
+	const char *place;        /* module+0xoffset */
+	const char *module;       /* path; "" when the frame is in no known module */
+	uint64_t offset; /* in the module's ELF addresses, or the address itself without a module */
 	const char *build_id; /* hexadecimal, "" when not known */
 };
 
@@ -24,7 +24,8 @@ struct mt_stack_line {
  * inlined functions do not count). Returns the frames that were not shown.
  */
 uint32_t mt_stack_each(const struct mt_report *r, const struct mt_row *row,
-		       void (*emit)(void *context, const struct mt_stack_line *line), void *context);
+		       void (*emit)(void *context, const struct mt_stack_line *line),
+		       void *context);
 /* The label (phase, tag) of a site's row; "" when it has none. */
 const char *mt_row_tag(const struct mt_report *r, const struct mt_row *row);
 /* How the row's stack ended, enum mt_profile_stack_end. */
@@ -47,8 +48,8 @@ struct mt_heap_sum {
 struct mt_heap_sum *mt_report_heaps(const struct mt_report *r, uint32_t *ret_count);
 
 /*
- * Calls emit with each sentence a reader must know before trusting a number: data lost, tables full,
- * notes of the tracker, warnings of the reader.
+ * Calls emit with each sentence a reader must know before trusting a number: data lost, tables
+ * full, notes of the tracker, warnings of the reader.
  */
 void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 		       void (*emit)(void *context, const char *sentence), void *context);
@@ -74,6 +75,7 @@ const char *mt_text_end(const struct mt_report *r);
 void mt_csv_field(struct mt_buf *out, const char *text, bool last);
 void mt_csv_number(struct mt_buf *out, uint64_t number, bool last);
 /* CSV: the call stack in one field, lines separated by ';'. */
-void mt_csv_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out, bool last);
+void mt_csv_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out,
+		  bool last);
 
 #endif

@@ -3,8 +3,8 @@
 #define MT_REPORT_JSON_H
 
 /*
- * Writes JSON into a buffer, indented by two blanks. Strings that are not UTF-8 have their bad bytes
- * replaced by U+FFFD. Memory failures are remembered by the buffer. Not thread-safe.
+ * Writes JSON into a buffer, indented by two blanks. Strings that are not UTF-8 have their bad
+ * bytes replaced by U+FFFD. Memory failures are remembered by the buffer. Not thread-safe.
  */
 
 #include <stdbool.h>

@@ -60,7 +60,8 @@ void mt_json_row_identity(struct mt_json *j, const struct mt_report *r, enum mt_
 	mt_json_string(j, "stack_end", mt_words_stack_end(mt_stack_end_of(r, row)));
 }
 
-static void add_row(struct mt_json *j, const struct mt_report *r, const struct mt_table *t, uint32_t at)
+static void add_row(struct mt_json *j, const struct mt_report *r, const struct mt_table *t,
+		    uint32_t at)
 {
 	const struct mt_row *row = &t->row[at];
 
@@ -99,7 +100,8 @@ static uint32_t count_wide(const struct mt_report *r, const struct mt_table *t,
 	return t->row_count - ret_small->rows;
 }
 
-static void add_sum(struct mt_json *j, const char *name, uint64_t rows, uint64_t count, uint64_t bytes)
+static void add_sum(struct mt_json *j, const char *name, uint64_t rows, uint64_t count,
+		    uint64_t bytes)
 {
 	mt_json_open(j, name, '{');
 	mt_json_u64(j, "rows", rows);
@@ -182,7 +184,8 @@ static int add_heaps(struct mt_json *j, const struct mt_report *r)
 }
 
 /* The article's names first, then ours. */
-static void add_totals(struct mt_json *j, const struct mt_totals *t, const struct mt_report_leaks *leaks)
+static void add_totals(struct mt_json *j, const struct mt_totals *t,
+		       const struct mt_report_leaks *leaks)
 {
 	mt_json_u64(j, "total_alloc", t->allocs);
 	mt_json_u64(j, "total_alloc_bytes", t->alloc_bytes);
@@ -243,7 +246,8 @@ static void add_lifetimes(struct mt_json *j, const struct mt_totals *t)
 	mt_json_close(j, ']');
 }
 
-static void add_thread(struct mt_json *j, const struct mt_profile *p, const struct mt_profile_thread *th)
+static void add_thread(struct mt_json *j, const struct mt_profile *p,
+		       const struct mt_profile_thread *th)
 {
 	mt_json_open(j, NULL, '{');
 	mt_json_i64(j, "pid", p->pid);
@@ -343,8 +347,10 @@ static int add_table(struct mt_json *j, const struct mt_report *r, struct mt_err
 	mt_json_string(j, "sort", mt_sort_name(t->query.sort));
 	mt_json_u64(j, "count", t->count);
 	mt_json_u64(j, "bytes", t->bytes);
-	add_rows(j, r, t, t->query.by != MT_BY_SITE ? "rows" :
-			  r->show == MT_SHOW_LEAKS ? "top_leak_sites" : "sites");
+	add_rows(j, r, t,
+		 t->query.by != MT_BY_SITE  ? "rows"
+		 : r->show == MT_SHOW_LEAKS ? "top_leak_sites"
+					    : "sites");
 	if (t->query.by == MT_BY_SITE)
 		code = add_other_heaps(j, r, err);
 	mt_table_free(t);

@@ -82,7 +82,8 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 	if (mt_report_missing(r))
 		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
 	if (r->show != MT_SHOW_LEAKS && r->show != MT_SHOW_LIVE && r->show != MT_SHOW_SUMMARY)
-		return mt_err_set(err, -EINVAL, "--show=%s has no key=value form; use --json or --csv",
+		return mt_err_set(err, -EINVAL,
+				  "--show=%s has no key=value form; use --json or --csv",
 				  mt_show_name(r->show));
 	if (r->show == MT_SHOW_SUMMARY)
 		leaks.show = MT_SHOW_LEAKS;
@@ -96,13 +97,16 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 	wide = t->row_count - small.rows;
 	for (uint32_t i = 0; r->show != MT_SHOW_SUMMARY && i < wide && (!r->top || i < r->top); i++)
 		add_leak(r, &t->row[i], out);
-	mt_buf_printf(out, "[LEAK-SUMMARY] %" PRIu32 " leak suspects, %" PRIu64 " bytes total\n", wide,
-		      t->bytes - small.bytes);
-	mt_buf_printf(out, "[LEAK-SMALL] sites=%" PRIu32 "\n[LEAK-SMALL] count=%" PRIu64
-		      "\n[LEAK-SMALL] total_bytes=%" PRIu64 "\n", small.rows, small.count, small.bytes);
-	mt_buf_printf(out, "[LEAK-SUPPRESSED] sites=%" PRIu64 "\n[LEAK-SUPPRESSED] count=%" PRIu64
-		      "\n[LEAK-SUPPRESSED] total_bytes=%" PRIu64 "\n", t->suppressed_sites,
-		      t->suppressed_count, t->suppressed_bytes);
+	mt_buf_printf(out, "[LEAK-SUMMARY] %" PRIu32 " leak suspects, %" PRIu64 " bytes total\n",
+		      wide, t->bytes - small.bytes);
+	mt_buf_printf(out,
+		      "[LEAK-SMALL] sites=%" PRIu32 "\n[LEAK-SMALL] count=%" PRIu64
+		      "\n[LEAK-SMALL] total_bytes=%" PRIu64 "\n",
+		      small.rows, small.count, small.bytes);
+	mt_buf_printf(out,
+		      "[LEAK-SUPPRESSED] sites=%" PRIu64 "\n[LEAK-SUPPRESSED] count=%" PRIu64
+		      "\n[LEAK-SUPPRESSED] total_bytes=%" PRIu64 "\n",
+		      t->suppressed_sites, t->suppressed_count, t->suppressed_bytes);
 	add_stats(&totals, out);
 	mt_table_free(t);
 	return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What all formats share: which table a report needs, call stacks line by line, caveats, heap sums. */
+/* What all formats share: which table a report needs, call stacks line by line, caveats, heap sums.
+ */
 
 #include "report/report.h"
 
@@ -15,20 +16,26 @@
 #include <string.h>
 
 static const char *const show_names[] = {
-	[MT_SHOW_LEAKS] = "leaks", [MT_SHOW_LIVE] = "live", [MT_SHOW_PEAK] = "peak",
-	[MT_SHOW_TOTAL] = "total", [MT_SHOW_TEMPORARY] = "temporary", [MT_SHOW_LARGE] = "large",
-	[MT_SHOW_SIZES] = "sizes", [MT_SHOW_LIFETIMES] = "lifetimes", [MT_SHOW_THREADS] = "threads",
-	[MT_SHOW_MODULES] = "modules", [MT_SHOW_HEAPS] = "heaps", [MT_SHOW_COVERAGE] = "coverage",
-	[MT_SHOW_ERRORS] = "errors", [MT_SHOW_TIMELINE] = "timeline", [MT_SHOW_SUMMARY] = "summary",
+	[MT_SHOW_LEAKS] = "leaks",         [MT_SHOW_LIVE] = "live",
+	[MT_SHOW_PEAK] = "peak",           [MT_SHOW_TOTAL] = "total",
+	[MT_SHOW_TEMPORARY] = "temporary", [MT_SHOW_LARGE] = "large",
+	[MT_SHOW_SIZES] = "sizes",         [MT_SHOW_LIFETIMES] = "lifetimes",
+	[MT_SHOW_THREADS] = "threads",     [MT_SHOW_MODULES] = "modules",
+	[MT_SHOW_HEAPS] = "heaps",         [MT_SHOW_COVERAGE] = "coverage",
+	[MT_SHOW_ERRORS] = "errors",       [MT_SHOW_TIMELINE] = "timeline",
+	[MT_SHOW_SUMMARY] = "summary",
 };
 
 static const char *const by_names[] = {
-	[MT_BY_SITE] = "site", [MT_BY_FUNCTION] = "function", [MT_BY_MODULE] = "module",
-	[MT_BY_THREAD] = "thread", [MT_BY_SIZE] = "size", [MT_BY_HEAP] = "heap", [MT_BY_LABEL] = "label",
+	[MT_BY_SITE] = "site",     [MT_BY_FUNCTION] = "function", [MT_BY_MODULE] = "module",
+	[MT_BY_THREAD] = "thread", [MT_BY_SIZE] = "size",         [MT_BY_HEAP] = "heap",
+	[MT_BY_LABEL] = "label",
 };
 
 static const char *const sort_names[] = {
-	[MT_SORT_BYTES] = "bytes", [MT_SORT_COUNT] = "count", [MT_SORT_GROWTH] = "growth",
+	[MT_SORT_BYTES] = "bytes",
+	[MT_SORT_COUNT] = "count",
+	[MT_SORT_GROWTH] = "growth",
 	[MT_SORT_AGE] = "age",
 };
 
@@ -55,11 +62,16 @@ bool mt_show_is_table(enum mt_show show)
 enum mt_measure mt_show_measure(enum mt_show show)
 {
 	switch (show) {
-	case MT_SHOW_PEAK: return MT_MEASURE_PEAK;
-	case MT_SHOW_TOTAL: return MT_MEASURE_TOTAL;
-	case MT_SHOW_TEMPORARY: return MT_MEASURE_TEMPORARY;
-	case MT_SHOW_LARGE: return MT_MEASURE_LARGE;
-	default: return MT_MEASURE_LIVE;
+	case MT_SHOW_PEAK:
+		return MT_MEASURE_PEAK;
+	case MT_SHOW_TOTAL:
+		return MT_MEASURE_TOTAL;
+	case MT_SHOW_TEMPORARY:
+		return MT_MEASURE_TEMPORARY;
+	case MT_SHOW_LARGE:
+		return MT_MEASURE_LARGE;
+	default:
+		return MT_MEASURE_LIVE;
 	}
 }
 
@@ -102,8 +114,11 @@ int mt_report_count_leaks(const struct mt_report *r, struct mt_report_leaks *ret
 	if (code)
 		return code;
 	*ret_leaks = (struct mt_report_leaks){
-		.sites = table->row_count, .count = table->count, .bytes = table->bytes,
-		.wide_sites = table->row_count - mt_table_below(table, r->leak_threshold_bytes).rows,
+		.sites = table->row_count,
+		.count = table->count,
+		.bytes = table->bytes,
+		.wide_sites =
+			table->row_count - mt_table_below(table, r->leak_threshold_bytes).rows,
 	};
 	mt_table_free(table);
 	return 0;
@@ -239,7 +254,8 @@ static void emit_profile_caveats(const struct mt_report *r, const struct mt_prof
 	for (uint32_t i = 0; i < p->warning_count; i++)
 		emit_sentence(emit, context, "%s%s", who, p->warning[i]);
 	if (p->warnings_dropped)
-		emit_sentence(emit, context, "%s%" PRIu64 " more warnings", who, p->warnings_dropped);
+		emit_sentence(emit, context, "%s%" PRIu64 " more warnings", who,
+			      p->warnings_dropped);
 }
 
 void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
@@ -252,12 +268,14 @@ void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 			emit_sentence(emit, context, "%s %s", mt_units_count(t->lost[i], count),
 				      mt_words_lost(i));
 	if (t->unplaced_allocs)
-		emit_sentence(emit, context, "%s allocations are in the totals but in no site (tables full)",
+		emit_sentence(emit, context,
+			      "%s allocations are in the totals but in no site (tables full)",
 			      mt_units_count(t->unplaced_allocs, count));
 	if (t->untracked_allocs)
 		emit_sentence(emit, context,
 			      "%s allocations are in the totals but cannot be told live or freed "
-			      "(block table full)", mt_units_count(t->untracked_allocs, count));
+			      "(block table full)",
+			      mt_units_count(t->untracked_allocs, count));
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		emit_profile_caveats(r, r->profiles[i], emit, context);
 }
@@ -265,7 +283,8 @@ void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 const char *mt_report_missing(const struct mt_report *r)
 {
 	if (r->show == MT_SHOW_TIMELINE)
-		return "no time line was recorded: this run kept totals, sites and live blocks only";
+		return "no time line was recorded: this run kept totals, sites and live blocks "
+		       "only";
 	if (r->show == MT_SHOW_ERRORS)
 		return "no memory errors are recorded in full mode: it does not check blocks";
 	return NULL;

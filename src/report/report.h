@@ -3,9 +3,10 @@
 #define MT_REPORT_REPORT_H
 
 /*
- * Reports over the profiles of one run, in every format that people and programs read. All formats show
- * the numbers of the same analysis tables. Nothing here prints: text goes into a buffer. Deterministic:
- * same profiles and options, same bytes. docs/report-json.md describes the machine formats.
+ * Reports over the profiles of one run, in every format that people and programs read. All formats
+ * show the numbers of the same analysis tables. Nothing here prints: text goes into a buffer.
+ * Deterministic: same profiles and options, same bytes. docs/report-json.md describes the machine
+ * formats.
  */
 
 #include "analysis/table.h"
@@ -13,9 +14,21 @@
 #include "base/err.h"
 
 enum mt_show {
-	MT_SHOW_LEAKS, MT_SHOW_LIVE, MT_SHOW_PEAK, MT_SHOW_TOTAL, MT_SHOW_TEMPORARY, MT_SHOW_LARGE,
-	MT_SHOW_SIZES, MT_SHOW_LIFETIMES, MT_SHOW_THREADS, MT_SHOW_MODULES, MT_SHOW_HEAPS,
-	MT_SHOW_COVERAGE, MT_SHOW_ERRORS, MT_SHOW_TIMELINE, MT_SHOW_SUMMARY,
+	MT_SHOW_LEAKS,
+	MT_SHOW_LIVE,
+	MT_SHOW_PEAK,
+	MT_SHOW_TOTAL,
+	MT_SHOW_TEMPORARY,
+	MT_SHOW_LARGE,
+	MT_SHOW_SIZES,
+	MT_SHOW_LIFETIMES,
+	MT_SHOW_THREADS,
+	MT_SHOW_MODULES,
+	MT_SHOW_HEAPS,
+	MT_SHOW_COVERAGE,
+	MT_SHOW_ERRORS,
+	MT_SHOW_TIMELINE,
+	MT_SHOW_SUMMARY,
 };
 enum { MT_SHOW_COUNT = MT_SHOW_SUMMARY }; /* those that --show takes; SUMMARY is `run`'s own */
 
@@ -34,20 +47,20 @@ struct mt_report {
 	enum mt_show show;
 	enum mt_by by;
 	enum mt_sort sort;
-	uint32_t top;        /* rows shown; 0: all */
-	uint32_t stack;      /* frames of each call stack shown, 0: none */
-	uint64_t min_age_ns; /* younger live blocks do not count */
+	uint32_t top;                  /* rows shown; 0: all */
+	uint32_t stack;                /* frames of each call stack shown, 0: none */
+	uint64_t min_age_ns;           /* younger live blocks do not count */
 	uint64_t leak_threshold_bytes; /* leak sites below it are summed in one line */
-	bool color;          /* text: escape sequences of a terminal */
-	const struct mt_names *names; /* NULL: module+0xoffset */
+	bool color;                    /* text: escape sequences of a terminal */
+	const struct mt_names *names;  /* NULL: module+0xoffset */
 	bool (*is_suppressed)(void *context, const struct mt_profile *p, uint32_t site);
 	void *suppress_context;
 	const volatile int *stop; /* becomes not 0: end early with a partial report; NULL: never */
 };
 
 /*
- * Appends the report to out. 0, -ENOMEM, or -EINVAL with a sentence when what was asked for does not
- * go together or was not recorded.
+ * Appends the report to out. 0, -ENOMEM, or -EINVAL with a sentence when what was asked for does
+ * not go together or was not recorded.
  */
 int mt_report_write(const struct mt_report *r, enum mt_report_format format, struct mt_buf *out,
 		    struct mt_err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The report for people. Order: what makes a number inexact, the verdict in one line, the totals, the
- * rows with their call stacks, what was left out, the other heaps, the processes.
+ * The report for people. Order: what makes a number inexact, the verdict in one line, the totals,
+ * the rows with their call stacks, what was left out, the other heaps, the processes.
  */
 
 #include "report/report.h"
@@ -20,10 +20,22 @@
 
 enum { VERDICT_ROWS = 3, VERDICT_PERCENT = 80, OTHER_HEAP_ROWS = 3 };
 
-const char *mt_text_strong(const struct mt_report *r) { return r->color ? "\033[1m" : ""; }
-const char *mt_text_warn(const struct mt_report *r) { return r->color ? "\033[33m" : ""; }
-const char *mt_text_dim(const struct mt_report *r) { return r->color ? "\033[2m" : ""; }
-const char *mt_text_end(const struct mt_report *r) { return r->color ? "\033[0m" : ""; }
+const char *mt_text_strong(const struct mt_report *r)
+{
+	return r->color ? "\033[1m" : "";
+}
+const char *mt_text_warn(const struct mt_report *r)
+{
+	return r->color ? "\033[33m" : "";
+}
+const char *mt_text_dim(const struct mt_report *r)
+{
+	return r->color ? "\033[2m" : "";
+}
+const char *mt_text_end(const struct mt_report *r)
+{
+	return r->color ? "\033[0m" : "";
+}
 
 void mt_text_size(struct mt_buf *out, uint64_t bytes)
 {
@@ -51,13 +63,16 @@ static void emit_line(void *context, const struct mt_stack_line *line)
 {
 	struct stack_context *c = context;
 
-	mt_buf_printf(c->out, "    #%-2" PRIu32 " %s", c->at++, line->function ? line->function :
-			      line->file ? "" : line->place);
+	mt_buf_printf(c->out, "    #%-2" PRIu32 " %s", c->at++,
+		      line->function ? line->function
+		      : line->file   ? ""
+				     : line->place);
 	if (line->file)
 		mt_buf_printf(c->out, "%s%s:%" PRIu32, line->function ? "  " : "", line->file,
 			      line->line);
 	else if (line->function)
-		mt_buf_printf(c->out, "  %s%s%s", mt_text_dim(c->r), line->place, mt_text_end(c->r));
+		mt_buf_printf(c->out, "  %s%s%s", mt_text_dim(c->r), line->place,
+			      mt_text_end(c->r));
 	if (line->is_inlined)
 		mt_buf_adds(c->out, "  [inlined]");
 	if (line->is_by_frame_pointer)
@@ -88,9 +103,12 @@ void mt_text_stack(const struct mt_report *r, const struct mt_row *row, struct m
 static const char *row_noun(enum mt_by by, uint64_t count)
 {
 	static const char *const nouns[][2] = {
-		[MT_BY_SITE] = {"site", "sites"}, [MT_BY_FUNCTION] = {"function", "functions"},
-		[MT_BY_MODULE] = {"module", "modules"}, [MT_BY_THREAD] = {"thread", "threads"},
-		[MT_BY_SIZE] = {"size class", "size classes"}, [MT_BY_HEAP] = {"heap", "heaps"},
+		[MT_BY_SITE] = {"site", "sites"},
+		[MT_BY_FUNCTION] = {"function", "functions"},
+		[MT_BY_MODULE] = {"module", "modules"},
+		[MT_BY_THREAD] = {"thread", "threads"},
+		[MT_BY_SIZE] = {"size class", "size classes"},
+		[MT_BY_HEAP] = {"heap", "heaps"},
 		[MT_BY_LABEL] = {"label", "labels"},
 	};
 	return nouns[by][count != 1];
@@ -141,14 +159,19 @@ static struct verdict find_verdict(const struct mt_table *t, bool by_count)
 static const char *verdict_object(const struct mt_report *r)
 {
 	switch (r->show) {
-	case MT_SHOW_PEAK: return "live at the peak";
-	case MT_SHOW_TOTAL: return "allocated";
-	case MT_SHOW_LARGE: return "live in large blocks";
-	default: return r->min_age_ns ? "live and old enough" : "live";
+	case MT_SHOW_PEAK:
+		return "live at the peak";
+	case MT_SHOW_TOTAL:
+		return "allocated";
+	case MT_SHOW_LARGE:
+		return "live in large blocks";
+	default:
+		return r->min_age_ns ? "live and old enough" : "live";
 	}
 }
 
-static void add_empty_verdict(const struct mt_report *r, const struct mt_table *t, struct mt_buf *out)
+static void add_empty_verdict(const struct mt_report *r, const struct mt_table *t,
+			      struct mt_buf *out)
 {
 	if (t->suppressed_sites)
 		mt_buf_adds(out, "nothing is live but what is suppressed");
@@ -177,15 +200,18 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 	if (!t->row_count || !v.rows) {
 		add_empty_verdict(r, t, out);
 	} else if (by_count) {
-		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s %s", v.rows, row_noun(t->query.by, v.rows),
-			      plural(v.rows, "makes", "make"), mt_units_percent(v.value, total, percent),
+		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s %s", v.rows,
+			      row_noun(t->query.by, v.rows), plural(v.rows, "makes", "make"),
+			      mt_units_percent(v.value, total, percent),
 			      mt_units_count(total, size),
-			      r->show == MT_SHOW_TEMPORARY ? "temporary allocations" :
-			      r->show == MT_SHOW_TOTAL ? "allocations" : "live blocks of 0 bytes");
+			      r->show == MT_SHOW_TEMPORARY ? "temporary allocations"
+			      : r->show == MT_SHOW_TOTAL   ? "allocations"
+							   : "live blocks of 0 bytes");
 	} else {
-		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s %s", v.rows, row_noun(t->query.by, v.rows),
-			      r->show == MT_SHOW_TOTAL ? (v.rows == 1 ? "makes" : "make") :
-							 (v.rows == 1 ? "holds" : "hold"),
+		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s %s", v.rows,
+			      row_noun(t->query.by, v.rows),
+			      r->show == MT_SHOW_TOTAL ? (v.rows == 1 ? "makes" : "make")
+						       : (v.rows == 1 ? "holds" : "hold"),
 			      mt_units_percent(v.value, total, percent), mt_units_size(total, size),
 			      verdict_object(r));
 		if (v.growing && v.rows == 1)
@@ -211,8 +237,8 @@ static void add_process_line(const struct mt_profile *p, struct mt_buf *out)
 	char end[128], time[MT_UNITS_TEXT_MAX];
 
 	mt_buf_printf(out, "%s (pid %" PRId32 ") %s", mt_names_base(p->exe), p->pid,
-		      p->process_alive ? "is running" :
-					 mt_words_end(p->end_kind ? p->end_kind : UINT32_MAX,
+		      p->process_alive ? "is running"
+				       : mt_words_end(p->end_kind ? p->end_kind : UINT32_MAX,
 						      p->end_code, end, sizeof(end)));
 	mt_buf_printf(out, ", %s%s", p->process_alive ? "so far " : "",
 		      mt_units_time(p->duration_ns, time));
@@ -245,7 +271,8 @@ static void add_peak(const struct mt_report *r, const struct mt_totals *t, struc
 	if (r->profile_count > 1)
 		mt_buf_adds(out, ", the processes' peaks added");
 	else
-		mt_buf_printf(out, ", %s after the start", mt_units_time(r->profiles[0]->peak_ns, text));
+		mt_buf_printf(out, ", %s after the start",
+			      mt_units_time(r->profiles[0]->peak_ns, text));
 	if (t->peak_bound_bytes)
 		mt_buf_printf(out, ", known within %s", mt_units_size(t->peak_bound_bytes, text));
 	mt_buf_addc(out, '\n');
@@ -288,7 +315,8 @@ static void add_row_facts(const struct mt_report *r, const struct mt_row *row, s
 	if (r->show == MT_SHOW_PEAK) {
 		mt_buf_printf(out, ", own peak %s", mt_units_size(row->peak_bytes, text));
 		if (row->peak_bound_bytes)
-			mt_buf_printf(out, " within %s", mt_units_size(row->peak_bound_bytes, text));
+			mt_buf_printf(out, " within %s",
+				      mt_units_size(row->peak_bound_bytes, text));
 	}
 	if (row->live_count && mt_show_measure(r->show) == MT_MEASURE_LIVE) {
 		mt_buf_printf(out, ", oldest %s", mt_units_time(row->oldest_age_ns, text));
@@ -306,14 +334,16 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 	mt_buf_printf(out, "\n%" PRIu32 ". %s", at + 1, mt_text_strong(r));
 	if (r->show != MT_SHOW_TEMPORARY) {
 		mt_text_size(out, row->bytes);
-		mt_buf_printf(out, "%s, %s", mt_text_end(r), mt_units_percent(row->bytes, t->bytes, text));
+		mt_buf_printf(out, "%s, %s", mt_text_end(r),
+			      mt_units_percent(row->bytes, t->bytes, text));
 		mt_buf_printf(out, ", %s %s", mt_units_count(row->count, text),
 			      unit_noun(r, row->count));
 		if (row->count > 1)
 			mt_buf_printf(out, " of %s on average",
 				      mt_units_size(row->bytes / row->count, text));
 	} else {
-		mt_buf_printf(out, "%s%s, %s of all", mt_units_count(row->count, text), mt_text_end(r),
+		mt_buf_printf(out, "%s%s, %s of all", mt_units_count(row->count, text),
+			      mt_text_end(r),
 			      mt_units_percent(row->count, t->count, (char[MT_UNITS_TEXT_MAX]){0}));
 	}
 	add_row_facts(r, row, out);
@@ -321,9 +351,11 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 	if (row->label)
 		mt_buf_printf(out, "    %s\n", row->label);
 	else
-		mt_buf_printf(out, "    %s, callstack_hash 0x%016" PRIx64 "\n",
-			      row->site ? mt_words_call(r->profiles[row->profile]->site[row->site].call) :
-					  "allocation", row->hash);
+		mt_buf_printf(
+			out, "    %s, callstack_hash 0x%016" PRIx64 "\n",
+			row->site ? mt_words_call(r->profiles[row->profile]->site[row->site].call)
+				  : "allocation",
+			row->hash);
 	if (!row->label && *mt_row_tag(r, row))
 		mt_buf_printf(out, "    label '%s'\n", mt_row_tag(r, row));
 	mt_text_stack(r, row, out);
@@ -347,8 +379,8 @@ static int add_label_rows(const struct mt_report *r, const struct mt_table *t, u
 
 		mt_grid_add(&g, by_count ? "" : mt_units_size(row->bytes, size));
 		mt_grid_add(&g, by_count ? "" : mt_units_count(row->bytes, exact));
-		mt_grid_add(&g, by_count ? mt_units_percent(row->count, t->count, percent) :
-					   mt_units_percent(row->bytes, t->bytes, percent));
+		mt_grid_add(&g, by_count ? mt_units_percent(row->count, t->count, percent)
+					 : mt_units_percent(row->bytes, t->bytes, percent));
 		mt_grid_add(&g, mt_units_count(row->count, size));
 		mt_grid_addf(&g, "%s%s", row->label, t->query.by == MT_BY_SIZE ? " B" : "");
 	}
@@ -368,8 +400,8 @@ static uint32_t count_wide_rows(const struct mt_report *r, const struct mt_table
 	return count;
 }
 
-static void add_rest(const struct mt_report *r, const struct mt_table *t, uint32_t shown, uint32_t wide,
-		     struct mt_buf *out)
+static void add_rest(const struct mt_report *r, const struct mt_table *t, uint32_t shown,
+		     uint32_t wide, struct mt_buf *out)
 {
 	struct mt_small_rows hidden = {0}, small = {0};
 	char size[MT_UNITS_TEXT_MAX], count[MT_UNITS_TEXT_MAX];
@@ -384,8 +416,9 @@ static void add_rest(const struct mt_report *r, const struct mt_table *t, uint32
 	if (hidden.rows || small.rows || t->suppressed_sites || t->is_partial)
 		mt_buf_addc(out, '\n');
 	if (hidden.rows)
-		mt_buf_printf(out, "%" PRIu32 " more %s: %s in %s %s (--top=0 shows all)\n", hidden.rows,
-			      row_noun(t->query.by, hidden.rows), mt_units_size(hidden.bytes, size),
+		mt_buf_printf(out, "%" PRIu32 " more %s: %s in %s %s (--top=0 shows all)\n",
+			      hidden.rows, row_noun(t->query.by, hidden.rows),
+			      mt_units_size(hidden.bytes, size),
 			      mt_units_count(hidden.count, count), unit_noun(r, hidden.count));
 	if (small.rows)
 		mt_buf_printf(out, "%" PRIu32 " smaller %s, each below %s: ", small.rows,
@@ -438,11 +471,13 @@ static int add_other_heaps(const struct mt_report *r, struct mt_buf *out, struct
 			continue;
 		code = mt_report_table(r, sums[i].heap, &t, err);
 		if (!code && t->row_count) {
-			mt_buf_printf(out, "\n%s%s heap%s, beside the numbers above: ", mt_text_strong(r),
-				      sums[i].name, mt_text_end(r));
+			mt_buf_printf(out, "\n%s%s heap%s, beside the numbers above: ",
+				      mt_text_strong(r), sums[i].name, mt_text_end(r));
 			mt_text_size(out, t->bytes);
-			mt_buf_printf(out, " in %s %s\n", mt_units_count(t->count, text), unit_noun(r, t->count));
-			code = add_rows(r, t, r->top ? MT_MIN(r->top, (uint32_t)OTHER_HEAP_ROWS) : 0, out);
+			mt_buf_printf(out, " in %s %s\n", mt_units_count(t->count, text),
+				      unit_noun(r, t->count));
+			code = add_rows(
+				r, t, r->top ? MT_MIN(r->top, (uint32_t)OTHER_HEAP_ROWS) : 0, out);
 		}
 		mt_table_free(t);
 	}
@@ -459,7 +494,8 @@ static int add_processes(const struct mt_report *r, struct mt_buf *out)
 	mt_buf_adds(out, "\nprocesses\n");
 	mt_grid_init(&g, "rrrrrrl");
 	for (const char *const *h = (const char *const[]){"pid", "parent", "live", "blocks", "peak",
-							  "allocations", "program", NULL}; *h; h++)
+							  "allocations", "program", NULL};
+	     *h; h++)
 		mt_grid_add(&g, *h);
 	for (uint32_t i = 0; i < r->profile_count; i++) {
 		const struct mt_profile *p = r->profiles[i];

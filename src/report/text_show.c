@@ -68,8 +68,8 @@ static void add_bar(struct mt_grid *g, uint64_t value, uint64_t widest)
 
 static int show_sizes(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
 {
-	static const char *const heads[] = {"from", "to", "allocations", "share", "live blocks",
-					    "live bytes", "", NULL};
+	static const char *const heads[] = {
+		"from", "to", "allocations", "share", "live blocks", "live bytes", "", NULL};
 	mt_auto(mt_grid) struct mt_grid g = {0};
 	char text[MT_UNITS_TEXT_MAX];
 	struct mt_size_live live;
@@ -122,8 +122,9 @@ static int show_lifetimes(const struct mt_report *r, const struct mt_totals *t, 
 	for (uint32_t i = 0; i < MT_LIFE_HIST_BUCKETS; i++) {
 		mt_show_life_range(i, t->life_unit_ns, &lo, &hi);
 		mt_grid_add(&g, t->life_unit_ns ? mt_units_time(lo, text) : "?");
-		mt_grid_add(&g, !t->life_unit_ns ? "?" : hi == UINT64_MAX ? "and more" :
-				mt_units_time(hi, text));
+		mt_grid_add(&g, !t->life_unit_ns   ? "?"
+				: hi == UINT64_MAX ? "and more"
+						   : mt_units_time(hi, text));
 		mt_grid_add(&g, mt_units_count(t->life_hist[i], text));
 		mt_grid_add(&g, mt_units_percent(t->life_hist[i], all, text));
 		add_bar(&g, t->life_hist[i], widest);
@@ -131,7 +132,8 @@ static int show_lifetimes(const struct mt_report *r, const struct mt_totals *t, 
 	return mt_grid_write(&g, 2, out);
 }
 
-static void add_thread(struct mt_grid *g, const struct mt_profile *p, const struct mt_profile_thread *th)
+static void add_thread(struct mt_grid *g, const struct mt_profile *p,
+		       const struct mt_profile_thread *th)
 {
 	const struct mt_profile_counts *c = &th->heap[0];
 	char text[MT_UNITS_TEXT_MAX];
@@ -151,8 +153,9 @@ static void add_thread(struct mt_grid *g, const struct mt_profile *p, const stru
 
 static int show_threads(const struct mt_report *r, struct mt_buf *out)
 {
-	static const char *const heads[] = {"pid", "thread", "allocations", "bytes", "frees", "reallocs",
-					    "temporary", "balance", "its peak", "name", NULL};
+	static const char *const heads[] = {"pid",      "thread",   "allocations", "bytes",
+					    "frees",    "reallocs", "temporary",   "balance",
+					    "its peak", "name",     NULL};
 	mt_auto(mt_grid) struct mt_grid g = {0};
 	uint32_t count = 0;
 
@@ -168,20 +171,22 @@ static int show_threads(const struct mt_report *r, struct mt_buf *out)
 			if (!r->top || count <= r->top)
 				add_thread(&g, r->profiles[i], th);
 		}
-	mt_buf_printf(out, "%s%" PRIu32 " threads%s; balance: allocated minus freed by the thread, "
-		      "negative where it frees what others allocated\n", mt_text_strong(r), count,
-		      mt_text_end(r));
+	mt_buf_printf(out,
+		      "%s%" PRIu32 " threads%s; balance: allocated minus freed by the thread, "
+		      "negative where it frees what others allocated\n",
+		      mt_text_strong(r), count, mt_text_end(r));
 	if (mt_grid_write(&g, 2, out))
 		return -ENOMEM;
 	if (r->top && count > r->top)
-		mt_buf_printf(out, "\n%" PRIu32 " more threads (--top=0 shows all)\n", count - r->top);
+		mt_buf_printf(out, "\n%" PRIu32 " more threads (--top=0 shows all)\n",
+			      count - r->top);
 	return 0;
 }
 
 static int show_heaps(const struct mt_report *r, struct mt_buf *out)
 {
-	static const char *const heads[] = {"heap", "live", "live bytes", "blocks", "allocated",
-					    "allocations", "frees", NULL};
+	static const char *const heads[] = {"heap",      "live",        "live bytes", "blocks",
+					    "allocated", "allocations", "frees",      NULL};
 	uint32_t count = 0;
 	mt_auto(free) struct mt_heap_sum *sums = mt_report_heaps(r, &count);
 	mt_auto(mt_grid) struct mt_grid g = {0};
@@ -190,8 +195,11 @@ static int show_heaps(const struct mt_report *r, struct mt_buf *out)
 	mt_grid_init(&g, "lrrrrrr");
 	if (!sums)
 		return -ENOMEM;
-	mt_buf_printf(out, "%s%" PRIu32 " heaps%s; they overlap: an allocator takes its memory by mmap and "
-		      "brk\n", mt_text_strong(r), count, mt_text_end(r));
+	mt_buf_printf(out,
+		      "%s%" PRIu32
+		      " heaps%s; they overlap: an allocator takes its memory by mmap and "
+		      "brk\n",
+		      mt_text_strong(r), count, mt_text_end(r));
 	add_heads(&g, heads);
 	for (uint32_t i = 0; i < count; i++) {
 		mt_grid_add(&g, sums[i].name);
@@ -234,9 +242,10 @@ static int show_coverage(const struct mt_report *r, const struct mt_totals *t, s
 {
 	mt_auto(mt_grid) struct mt_grid g = {0};
 
-	mt_buf_printf(out, "%s%s%s\n", mt_text_strong(r), t->is_exact ?
-		      "every event that was seen is in the tables" :
-		      "some events are not in every table, see the warnings above", mt_text_end(r));
+	mt_buf_printf(out, "%s%s%s\n", mt_text_strong(r),
+		      t->is_exact ? "every event that was seen is in the tables"
+				  : "some events are not in every table, see the warnings above",
+		      mt_text_end(r));
 	mt_grid_init(&g, "rl");
 	add_fact(&g, "call stacks taken", t->captures);
 	add_fact(&g, "of them remembered whole (no walk)", t->memo_hits);
@@ -246,7 +255,8 @@ static int show_coverage(const struct mt_report *r, const struct mt_totals *t, s
 		if (t->ends[i]) {
 			char name[96];
 
-			snprintf(name, sizeof(name), "stacks that ended: %s", mt_words_stack_end(i));
+			snprintf(name, sizeof(name), "stacks that ended: %s",
+				 mt_words_stack_end(i));
 			add_fact(&g, name, t->ends[i]);
 		}
 	add_fact(&g, "allocations without a site (tables full)", t->unplaced_allocs);
@@ -263,11 +273,17 @@ int mt_text_show(const struct mt_report *r, const struct mt_totals *t, struct mt
 		 struct mt_err *err)
 {
 	switch (r->show) {
-	case MT_SHOW_SIZES: return show_sizes(r, t, out);
-	case MT_SHOW_LIFETIMES: return show_lifetimes(r, t, out);
-	case MT_SHOW_THREADS: return show_threads(r, out);
-	case MT_SHOW_HEAPS: return show_heaps(r, out);
-	case MT_SHOW_COVERAGE: return show_coverage(r, t, out);
-	default: return mt_err_set(err, -EINVAL, "nothing to show");
+	case MT_SHOW_SIZES:
+		return show_sizes(r, t, out);
+	case MT_SHOW_LIFETIMES:
+		return show_lifetimes(r, t, out);
+	case MT_SHOW_THREADS:
+		return show_threads(r, out);
+	case MT_SHOW_HEAPS:
+		return show_heaps(r, out);
+	case MT_SHOW_COVERAGE:
+		return show_coverage(r, t, out);
+	default:
+		return mt_err_set(err, -EINVAL, "nothing to show");
 	}
 }
