@@ -535,6 +535,10 @@ static void fill_thread(struct reader *rd, struct mt_profile_thread *to,
 		.untracked_bytes = t->untracked_bytes,
 		.nested_allocs = t->nested_allocs,
 		.nested_frees = t->nested_frees,
+		.filtered_allocs = t->filtered_allocs,
+		.filtered_bytes = t->filtered_bytes,
+		.verified = t->verified,
+		.verify_wrong = t->verify_wrong,
 	};
 	memcpy(to->name, t->name, sizeof(t->name));
 	memcpy(to->ends, t->ends, sizeof(to->ends));

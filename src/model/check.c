@@ -12,7 +12,7 @@ struct sums {
 
 /* What the tables were too full to hold. */
 struct gaps {
-	uint64_t unplaced_allocs, unplaced_bytes;   /* in threads, not in cells */
+	uint64_t unplaced_allocs, unplaced_bytes; /* in threads, not in cells; filtered ones too */
 	uint64_t untracked_allocs, untracked_bytes; /* in cells, not in blocks */
 	uint64_t nested_frees;                      /* gone from blocks, live by the counters */
 };
@@ -36,8 +36,8 @@ static struct gaps sum_gaps(const struct mt_profile *p)
 {
 	struct gaps g = {0};
 	for (uint32_t i = 1; i < p->thread_count; i++) {
-		g.unplaced_allocs += p->thread[i].unplaced_allocs;
-		g.unplaced_bytes += p->thread[i].unplaced_bytes;
+		g.unplaced_allocs += p->thread[i].unplaced_allocs + p->thread[i].filtered_allocs;
+		g.unplaced_bytes += p->thread[i].unplaced_bytes + p->thread[i].filtered_bytes;
 		g.untracked_allocs += p->thread[i].untracked_allocs;
 		g.nested_frees += p->thread[i].nested_frees;
 		g.untracked_bytes += p->thread[i].untracked_bytes;

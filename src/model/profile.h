@@ -105,6 +105,9 @@ struct mt_profile_thread {
 	uint64_t unplaced_allocs, unplaced_bytes;   /* counted here, in no site: tables were full */
 	uint64_t untracked_allocs, untracked_bytes; /* counted, no live block: table was full */
 	uint64_t nested_allocs, nested_frees;       /* made inside the tracker, not recorded */
+	uint64_t filtered_allocs,
+		filtered_bytes;          /* counted here, in no site: by choice of options */
+	uint64_t verified, verify_wrong; /* stacks compared with a reference walk; different */
 };
 
 /* A block that was live when the profile was read. */

@@ -157,6 +157,10 @@ static void check_allows_for_what_did_not_fit(void **state)
 	p->thread[1].unplaced_allocs = 1;
 	p->thread[1].unplaced_bytes = 8;
 	assert_int_equal(mt_profile_check(p, 0), 0);
+	p->thread[1].unplaced_allocs = p->thread[1].unplaced_bytes = 0;
+	p->thread[1].filtered_allocs = 1; /* left out by an option: the same */
+	p->thread[1].filtered_bytes = 8;
+	assert_int_equal(mt_profile_check(p, 0), 0);
 	p->block_count = 5;
 	p->block_bytes = 40;
 	assert_int_equal(mt_profile_check(p, 0), 1);
