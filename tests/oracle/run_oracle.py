@@ -26,9 +26,9 @@ TIMEOUT_S = 250
 
 
 class Case:
-    def __init__(self, name, command, prepare=None, stdin=None, needs=None):
-        self.name, self.command, self.prepare, self.stdin = name, command, prepare, stdin
-        self.needs = needs or [command[0]]
+    def __init__(self, name, command, prepare=None, explain=None):
+        self.name, self.command, self.prepare = name, command, prepare
+        self.explain = explain # given the difference: whether it is of this program's class in README.md
 
 
 def write(directory, name, text):
@@ -57,9 +57,15 @@ def prepare_sql(directory):
           "SELECT a.id FROM t a JOIN t b ON a.value = b.value WHERE a.id < b.id ORDER BY a.id LIMIT 20;\n")
 
 
-def prepare_xml(directory):
-    items = "".join("<item id='%d'><name>n%d</name><v>%d</v></item>\n" % (i, i % 13, i * 7) for i in range(400))
-    write(directory, "doc.xml", "<?xml version='1.0'?>\n<root>\n%s</root>\n" % items)
+def prepare_two_texts(directory):
+    lines = words(1500).splitlines(True)
+    write(directory, "words.txt", "".join(lines))
+    write(directory, "other.txt", "".join(line for i, line in enumerate(lines) if i % 7))
+
+
+def prepare_m4(directory):
+    write(directory, "macros.m4", "".join("define(`m%d', `<$1 m%d(`$1')>')\n" % (i, i - 1) for i in range(1, 60)) +
+          "define(`m0', `end')\nm50(`x')\n")
 
 
 def prepare_json(directory):
@@ -93,6 +99,18 @@ def cc1():
     return found[-1] if found else "/nonexistent/cc1"
 
 
+def address_digits(difference):
+    """Class 3: an int that holds an address has two digits of 30 bits natively, one under Valgrind."""
+    return not difference["allocs"] and not difference["frees"] and difference["bytes"] % 4 == 0 and \
+        0 <= difference["bytes"] <= 4 * 200
+
+
+def page_tables(difference):
+    """Class 4: the collector's tables of 4 GiB regions (2064 bytes) and of 16 MiB in them (32768)."""
+    return not difference["frees"] and any(
+        difference["bytes"] == 2064 * regions + 32768 * (difference["allocs"] - regions) for regions in range(-8, 9))
+
+
 CASES = [
     Case("sort", ["/usr/bin/sort", "--parallel=1", "-S1M", "-k2,2", "-k1,1n", "words.txt"], prepare_text),
     Case("sed", ["/usr/bin/sed", "-n", "-e", "s/\\(word[0-9]*\\) /<\\1> /gp", "words.txt"], prepare_text),
@@ -100,19 +118,23 @@ CASES = [
          prepare_text),
     Case("mawk", ["/usr/bin/mawk", "{ s[$2] += $1 } END { for (w in s) n++; print n }", "words.txt"], prepare_text),
     Case("grep", ["/bin/grep", "-E", "-c", "(word1|word2)[0-9]? .*7", "words.txt"], prepare_text),
-    Case("bzip2", ["/usr/bin/bzip2", "-k", "-c", "words.txt"], prepare_text, needs=["/usr/bin/bzip2"]),
+    Case("bzip2", ["/usr/bin/bzip2", "-k", "-c", "words.txt"], prepare_text),
     Case("xz", ["/usr/bin/xz", "-T1", "-1", "-k", "-c", "words.txt"], prepare_text),
     Case("bc", ["/usr/bin/bc", "-q", "sum.bc"],
          lambda d: write(d, "sum.bc", "scale=60\ns=0\nfor(i=1;i<150;i++) s+=1/i^2\nprint s, \"\\n\"\n2^2000\nquit\n")),
     Case("sqlite3", ["/usr/bin/sqlite3", "-batch", ":memory:", ".read script.sql"], prepare_sql),
-    Case("xmllint", ["/usr/bin/xmllint", "--xpath", "count(//item[name='n3'])", "doc.xml"], prepare_xml),
+    Case("diff", ["/usr/bin/diff", "-u", "words.txt", "other.txt"], prepare_two_texts),
+    Case("m4", ["/usr/bin/m4", "macros.m4"], prepare_m4),
+    Case("objdump", ["/usr/bin/objdump", "-d", "--no-show-raw-insn", "/bin/true"]),
     Case("jq", ["/usr/bin/jq", "-c", "group_by(.name) | map({(.[0].name): length})", "doc.json"], prepare_json),
     Case("perl", ["/usr/bin/perl", "-e", "my %h; $h{$_ % 97} .= \"x$_\" for 1..4000; print join(',', map { length $h{$_} "
                   "} sort { $a <=> $b } keys %h), \"\\n\";"]),
     Case("python3", ["/usr/bin/python3", "-s", "-S", "-c",
-                     "d = {i: str(i) * 3 for i in range(2000)}; print(sum(len(v) for v in d.values()))"]),
+                     "d = {i: str(i) * 3 for i in range(2000)}; print(sum(len(v) for v in d.values()))"],
+         explain=address_digits),
     Case("git log", ["/usr/bin/git", "-c", "core.pager=cat", "log", "--stat", "--oneline"], prepare_git),
-    Case("cc1", [cc1(), "-quiet", "-fpreprocessed", "-O1", "unit.i", "-o", "/dev/null"], prepare_c),
+    Case("cc1", [cc1(), "-quiet", "-fpreprocessed", "-O1", "unit.i", "-o", "/dev/null"], prepare_c,
+         explain=page_tables),
     Case("tar", ["/bin/tar", "--sort=name", "--mtime=@0", "-cf", "out.tar", "words.txt"], prepare_text),
 ]
 
@@ -136,8 +158,8 @@ class Comparison:
         What Valgrind's client sees, in its order, with LD_PRELOAD replaced by a path to our library of
         the same length: perl, python and others copy their environment to the heap.
         """
-        seen = subprocess.run(["valgrind", "-q", "/usr/bin/env", "-0"], env=self.environment(), check=True,
-                              capture_output=True).stdout.decode().split("\0")
+        seen = subprocess.run(["valgrind", "-q", "/usr/bin/env", "-0"], env=self.environment(), cwd=self.work,
+                              check=True, capture_output=True).stdout.decode().split("\0")
         env = dict(word.split("=", 1) for word in seen if word)
         stem = self.states + "/lib"
         link = stem + "x" * (len(env["LD_PRELOAD"]) - len(stem) - 3) + ".so"
@@ -163,9 +185,8 @@ class Comparison:
 
     def check(self):
         try:
-            for program in self.case.needs:
-                if not os.path.exists(program):
-                    return "skip", program + " is not installed"
+            if not os.path.exists(self.case.command[0]):
+                return "skip", self.case.command[0] + " is not installed"
             if self.case.prepare:
                 self.case.prepare(self.work)
             self._compare()
@@ -194,7 +215,7 @@ class Comparison:
         known = known_differences(state)
         difference = {k: got[k] - valgrind[k] - known[k] for k in got}
         self.notes.append("valgrind %s, memtrack %s, known classes %s" % (valgrind, got, known))
-        if any(difference.values()):
+        if any(difference.values()) and not (self.case.explain and self.case.explain(difference)):
             self.problems.append("unexplained difference (memtrack - valgrind): %s; %s" % (difference, self.notes[0]))
         live = {"count": t.allocs - t.frees, "bytes": t.bytes - t.freed_bytes}
         blocks = state.blocks()

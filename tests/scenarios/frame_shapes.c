@@ -42,7 +42,7 @@ static NOINLINE void large_frame(void)
 
 int main(void)
 {
-	for (int i = 1; i <= 3; i++) {
+	for (int i = 1; i <= 3 + (int)opaque_zero; i++) {
 		variable_array(i * 1000); /* AT:call_variable */
 		realigned(); /* AT:call_realigned */
 		large_frame(); /* AT:call_large */

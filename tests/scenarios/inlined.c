@@ -28,7 +28,7 @@ static NOINLINE void outer(size_t size)
 
 int main(void)
 {
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2 + opaque_zero; i++)
 		outer(10); /* AT:call */
 	return 0;
 }

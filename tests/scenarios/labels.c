@@ -22,7 +22,7 @@ int main(void)
 {
 	work(); /* AT:plain */
 	const char *before = memtrack_label_set("loading");
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2 + opaque_zero; i++)
 		work(); /* AT:loading */
 	const char *loading = memtrack_label_set("serving");
 	work(); /* AT:serving */

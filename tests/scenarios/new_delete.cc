@@ -2,17 +2,19 @@
 /*
  * The eight forms of operator new leak one block each; the fourteen forms of delete free one each.
  *
+ * (libstdc++ jumps from operator new[] on to operator new, so both have that frame.)
+ *
  * build: g++ -O0 -g -std=c++17
  * build: g++ -O2 -g -std=c++17
  * build: clang++ -O2 -g -std=c++17 -fsized-deallocation
- * leak: one count=1 bytes=101 frames=main call=new sites=1
- * leak: array count=1 bytes=102 frames=main call=new[] sites=1
- * leak: nothrow count=1 bytes=103 frames=main call=new sites=1
- * leak: array_nothrow count=1 bytes=104 frames=main call=new[] sites=1
- * leak: aligned count=1 bytes=128 frames=main call=new sites=1
- * leak: array_aligned count=1 bytes=192 frames=main call=new[] sites=1
- * leak: aligned_nothrow count=1 bytes=256 frames=main call=new sites=1
- * leak: array_aligned_nothrow count=1 bytes=320 frames=main call=new[] sites=1
+ * leak: one count=1 bytes=101 frames=main via="operator new" sites=1
+ * leak: array count=1 bytes=102 frames=main via="operator new" sites=1
+ * leak: nothrow count=1 bytes=103 frames=main via="operator new" sites=1
+ * leak: array_nothrow count=1 bytes=104 frames=main via="operator new" sites=1
+ * leak: aligned count=1 bytes=128 frames=main via="operator new" sites=1
+ * leak: array_aligned count=1 bytes=192 frames=main via="operator new" sites=1
+ * leak: aligned_nothrow count=1 bytes=256 frames=main via="operator new" sites=1
+ * leak: array_aligned_nothrow count=1 bytes=320 frames=main via="operator new" sites=1
  * site: freed_new allocs=4 frees=4 bytes=120
  * site: freed_array allocs=3 frees=3 bytes=90
  * site: freed_aligned allocs=4 frees=4 bytes=512

@@ -5,7 +5,7 @@
  * build: gcc -O0 -g
  * build: gcc -O2 -g
  * leak: shrunk count=1 bytes=100 frames=main call=realloc sites=1
- * leak: from_null count=1 bytes=33 frames=main call=realloc sites=1
+ * leak: from_null count=1 bytes=33 frames=main sites=1
  * leak: array count=1 bytes=120 frames=main sites=1
  * totals: allocs=6 frees=3 bytes=5253
  * valgrind: takes realloc(p, 0) for a new block

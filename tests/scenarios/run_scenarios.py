@@ -5,7 +5,8 @@ scenario's top comment declares (README.md describes the notation). One test poi
 
   run_scenarios.py --build DIR [--source report|state|valgrind] [-k SUBSTRING] [-v]
 
---source=valgrind checks the declarations themselves, without memtrack.
+--source=valgrind checks the declarations themselves, without memtrack; --source=state preloads the
+library itself and reads the state file with the tests' own reader.
 """
 import argparse
 import concurrent.futures
@@ -103,10 +104,13 @@ class Expectation:
         self.frames = keys.pop("frames", "*").split(",")
         self.process = keys.pop("in", "main")
         self.call, self.heap, self.label = keys.pop("call", None), keys.pop("heap", "malloc"), keys.pop("label", "")
+        self.via = keys.pop("via", None)
         self.numbers = {k: int(v) for k, v in keys.items()}
 
     def matches(self, site, at, marks):
         if site.heap != self.heap or site.label != self.label or (self.call and site.call and site.call != self.call):
+            return False
+        if self.via and self.via not in [sites_module.base_name(f.function) for f in site.frames[:at]]:
             return False
         frames, i = list(self.frames), at
         if "@" not in frames[0]:
@@ -194,9 +198,14 @@ class Variant:
             return {"main": (found, totals)}, problems
         for old in glob.glob(os.path.join(self.dir, "*.mtk")):
             os.unlink(old)
-        done = subprocess.run([self.options.memtrack, "run", "--report=none", "-o",
-                       os.path.join(self.dir, "%e.%p.mtk")] + scenario.run + ["--"] + command,
-                      check=False, **how)
+        if self.options.source == "state":
+            environment.update(LD_PRELOAD=os.path.join(self.options.build, "libmemtrack.so"), MEMTRACK_MODE="full",
+                               MEMTRACK_STATE_DIR=self.dir,
+                               MEMTRACK_OPTIONS=" ".join(word.lstrip("-") for word in scenario.run))
+        else:
+            command = [self.options.memtrack, "run", "--report=none", "-o",
+                       os.path.join(self.dir, "%e.%p.mtk")] + scenario.run + ["--"] + command
+        done = subprocess.run(command, check=False, **how)
         if done.returncode != scenario.exit:
             problems.append("exit status %d, expected %d" % (done.returncode, scenario.exit))
         if done.stderr:
@@ -219,13 +228,12 @@ class Variant:
             if lost:
                 problems.append("%s: events lost: %s" % (os.path.basename(path), lost))
             if self.options.source == "report":
-                found, _ = sites_module.from_report(self.options.memtrack, path)
+                found, totals = sites_module.from_report(self.options.memtrack, path)
             else:
-                found, _ = sites_module.from_state(path)
-            totals = state.totals()
+                found, totals = sites_module.from_state(path)
             name = "main" if path == main[0] else "child"
             found = processes.get(name, ([],))[0] + found
-            processes[name] = (found, {"allocs": totals.allocs, "frees": totals.frees, "bytes": totals.bytes})
+            processes[name] = (found, totals)
         return processes
 
     # ---- comparing ----

@@ -39,7 +39,7 @@ static NOINLINE void *make_second(size_t size)
 int main(void)
 {
 	make_first(); /* AT:call_first */
-	for (int i = 0; i < 4; i++) {
+	for (volatile int i = 0; i < 4; i++) {
 		void *p = make_second(100); /* AT:call_second */
 		if (i == 2)
 			free(p);

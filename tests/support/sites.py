@@ -161,19 +161,36 @@ def from_valgrind(command, xml, **run_options):
 
 # ---- memtrack report ---------------------------------------------------------------------------
 
-def from_report(memtrack, path):
-    done = subprocess.run([memtrack, "report", path, "--show=live", "--json"], capture_output=True, check=False)
-    if done.returncode:
+CALL_NAMES = {"operator new": "new", "operator new[]": "new[]", "aligned allocation": "aligned",
+              "custom heap": "custom"}
+
+
+def _report(memtrack, path, show):
+    command = [memtrack, "report", path, "--show=" + show, "--json", "--top=1000000", "--stack=256"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode or done.stderr:
         raise RuntimeError("memtrack report: exit %d: %s" % (done.returncode, done.stderr.decode()[:300]))
-    return parse_report(json.loads(done.stdout))
+    return json.loads(done.stdout)
 
 
-def parse_report(report):
-    sites = []
-    for s in report["sites"]:
+def _rows(report):
+    for s in report["sites"] + report["other_heap_sites"]:
         frames = [Frame(f.get("function"), f.get("file"), f.get("line"), f.get("module"))
-              for f in s["frames"]]
-        sites.append(Site(frames, s["live_count"], s["live_bytes"], s.get("heap", "malloc"),
-                  s.get("label") or "", s.get("call", ""), s.get("allocs"), s.get("frees"),
-                  s.get("bytes"), s.get("temporaries")))
-    return sites, report
+                  for f in s.get("frames", [])]
+        call = s.get("call", "")
+        yield Site(frames, s["live_count"], s["live_bytes"], s.get("heap", "malloc"), s.get("label", ""),
+                   CALL_NAMES.get(call, call), s["allocs"], s["frees"], s["alloc_bytes"], s["temporaries"])
+
+
+def from_report(memtrack, path):
+    """
+    (sites, totals): sites with live blocks as `--show=live` has them, and those without as
+    `--show=total` has them.
+    """
+    live = _report(memtrack, path, "live")
+    sites = list(_rows(live)) + [s for s in _rows(_report(memtrack, path, "total")) if not s.count]
+    totals = {"allocs": live["total_alloc"], "frees": live["total_free"], "bytes": live["total_alloc_bytes"]}
+    if live["live_count"] != sum(s.count for s in sites if s.heap == "malloc"):
+        raise RuntimeError("the report's sites hold %d blocks, its head says %d" % (
+            sum(s.count for s in sites if s.heap == "malloc"), live["live_count"]))
+    return sites, totals
