@@ -199,7 +199,7 @@ static char *take_if_file(char *path)
 
 char *mt_launch_find_library(const char *libdir, struct mt_err *err)
 {
-	static const char *const beside[] = {"libmemtrack.so", "../runtime/libmemtrack.so"};
+	static const char *const beside[] = {"libmemtrack.so", "../lib/libmemtrack.so"};
 	const char *asked = getenv("MEMTRACK_LIB");
 	char self[PATH_MAX], *found = NULL;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
