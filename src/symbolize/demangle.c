@@ -51,7 +51,8 @@ static void output_append(const char *text, size_t len, void *opaque)
 	size_t take = MT_MIN(len, room);
 	if (!output_reserve(o, take + 4))
 		longjmp(o->full, 1);
-	memcpy(o->text + o->len, text, take);
+	if (take) /* an empty piece may come as NULL */
+		memcpy(o->text + o->len, text, take);
 	o->len += take;
 	if (take < len || ++o->steps > OUTPUT_STEPS_MAX) {
 		memcpy(o->text + o->len, "...", 3);
