@@ -4,7 +4,7 @@
  *
  *	look_up [--id=HEX] [--bias=HEX] [--symbols=DIR]... [--root=DIR] [--cache=DIR] [--inode=N]
  *[--debuginfod]
- *		[--threads=N] PATH <addresses
+ *		[--threads=N] [--progress=go|stop] PATH <addresses
  *
  * Reads ELF virtual addresses in hexadecimal, one a line. Prints for each a line "@ADDRESS", then a
  *line for each frame, innermost first: function, mangled name, file, line, column, flags (i:
@@ -28,6 +28,12 @@ struct arguments {
 	struct mt_symbolize_options options;
 	const char *dir[DIRS_MAX];
 };
+
+static bool show_progress(void *context, uint32_t done, uint32_t total)
+{
+	fprintf(stderr, "progress %u of %u\n", done, total);
+	return context == NULL;
+}
 
 static const char *value_of(const char *arg, const char *name)
 {
@@ -64,6 +70,9 @@ static void parse(int argc, char **argv, struct arguments *a)
 			a->module.file_inode = strtoull(v, NULL, 10);
 		} else if ((v = value_of(argv[i], "--threads="))) {
 			a->options.threads = (uint32_t)strtoul(v, NULL, 10);
+		} else if ((v = value_of(argv[i], "--progress="))) {
+			a->options.progress = show_progress;
+			a->options.progress_context = strcmp(v, "stop") ? NULL : a;
 		} else if (!strcmp(argv[i], "--debuginfod")) {
 			a->options.files.debuginfod = true;
 		} else {
@@ -129,6 +138,8 @@ int main(int argc, char **argv)
 		for (uint32_t k = 0; k < count; k++)
 			print_frame(&f[k]);
 	}
+	if (mt_symbols_stopped(symbols))
+		printf("!stopped\n");
 	for (uint32_t i = 0; i < mt_symbols_warnings(symbols); i++)
 		printf("!%s\n", mt_symbols_warning(symbols, i));
 	mt_symbols_free(symbols);

@@ -430,14 +430,17 @@ def split_dwarf_without_its_files_gives_lines_and_symbols(folder):
 
 
 class Server:
-	"""Counts requests; answers /buildid/ID/debuginfo with a file."""
+	"""Counts requests; answers /buildid/ID/debuginfo with a file, once `go` is set."""
 
 	def __init__(self, file):
 		counts = self.requests = []
+		go = self.go = threading.Event()
+		go.set()
 
 		class Handler(BaseHTTPRequestHandler):
 			def do_GET(self):
 				counts.append(self.path)
+				go.wait(60)
 				data = file.read_bytes() if self.path.endswith("/debuginfo") else b""
 				self.send_response(200 if data else 404)
 				self.send_header("Content-Length", str(len(data)))
@@ -465,11 +468,39 @@ def debuginfod_is_asked_only_when_wanted(folder):
 	problems += ["got %s" % e for e in entries if any(f[2] != "?" for f in e)]
 	entries, _ = look_up(program, addresses, "--id=" + build_id(program), "--debuginfod", env=server.env(folder))
 	if not server.requests:
-		if not any(pathlib.Path(p).glob("libdebuginfod.so.1") for p in ("/usr/lib", "/usr/lib64")):
+		if not any(pathlib.Path(p).rglob("libdebuginfod.so.1") for p in ("/usr/lib", "/usr/lib64")):
 			raise Skip("libdebuginfod is not installed")
 		problems.append("was not asked when told to")
 	if sorted(chain(e) for e in entries) != sorted(CHAINS):
 		problems.append("got %s" % [chain(e) for e in entries])
+	return problems
+
+
+@test
+def long_work_reports_progress_and_can_be_stopped(folder):
+	"""Long by a server that answers only after the first report of progress: no clock in the test."""
+	if not any(pathlib.Path(p).rglob("libdebuginfod.so.1") for p in ("/usr/lib", "/usr/lib64")):
+		raise Skip("libdebuginfod is not installed")
+	program, debug, addresses = separate(folder)
+	server = Server(debug.rename(folder / "elsewhere"))
+	problems = []
+	for answer in ("go", "stop"):
+		server.go.clear()
+		(folder / answer).mkdir()
+		env = dict(os.environ, **dict(server.env(folder / answer), DEBUGINFOD_TIMEOUT="60"))
+		with subprocess.Popen([LOOK_UP, "--debuginfod", "--progress=" + answer, "--id=" + build_id(program), program],
+		                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+		                      env=env) as process:
+			process.stdin.write("".join("%x\n" % a for a in addresses))
+			process.stdin.close()
+			first = process.stderr.readline()
+			server.go.set()
+			output = process.stdout.read()
+			process.stderr.read()
+		if first != "progress 0 of 1\n":
+			problems.append("%s: reported %r" % (answer, first))
+		if ("!stopped" in output) != (answer == "stop") or ("chain.h" in output) != (answer == "go"):
+			problems.append("%s: %s" % (answer, output))
 	return problems
 
 
