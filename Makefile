@@ -29,5 +29,8 @@ hooks:
 clean:
 	rm -rf build build-*
 
-.PHONY: all build demo test check bench asan ubsan tsan fuzz soak help fuzz-smoke install format \
+.PHONY: golden all build demo test check bench asan ubsan tsan fuzz soak help fuzz-smoke install format \
 	format-check layers headers hooks clean
+
+golden:
+	@meson setup build >/dev/null 2>&1 || true; ninja -C build tests/report/test_report_report && MT_GOLDEN_UPDATE=1 build/tests/report/test_report_report

@@ -258,6 +258,9 @@ static void emit_profile_caveats(const struct mt_report *r, const struct mt_prof
 			      p->warnings_dropped);
 }
 
+/* Reasons of profile.lost that have a counter of their own too. */
+enum { LOST_LIVE_FULL = 1, LOST_SITE_FULL = 2 };
+
 void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 		       void (*emit)(void *context, const char *sentence), void *context)
 {
@@ -267,11 +270,11 @@ void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 		if (t->lost[i])
 			emit_sentence(emit, context, "%s %s", mt_units_count(t->lost[i], count),
 				      mt_words_lost(i));
-	if (t->unplaced_allocs)
+	if (t->unplaced_allocs && !t->lost[LOST_SITE_FULL])
 		emit_sentence(emit, context,
 			      "%s allocations are in the totals but in no site (tables full)",
 			      mt_units_count(t->unplaced_allocs, count));
-	if (t->untracked_allocs)
+	if (t->untracked_allocs && !t->lost[LOST_LIVE_FULL])
 		emit_sentence(emit, context,
 			      "%s allocations are in the totals but cannot be told live or freed "
 			      "(block table full)",

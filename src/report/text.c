@@ -310,8 +310,6 @@ static void add_row_facts(const struct mt_report *r, const struct mt_row *row, s
 
 	if (r->show == MT_SHOW_TOTAL)
 		mt_buf_printf(out, ", %s still live", mt_units_size(row->live_bytes, text));
-	if (r->show == MT_SHOW_TEMPORARY)
-		mt_buf_printf(out, " of %s allocations", mt_units_count(row->allocs, text));
 	if (r->show == MT_SHOW_PEAK) {
 		mt_buf_printf(out, ", own peak %s", mt_units_size(row->peak_bytes, text));
 		if (row->peak_bound_bytes)
@@ -342,9 +340,11 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 			mt_buf_printf(out, " of %s on average",
 				      mt_units_size(row->bytes / row->count, text));
 	} else {
-		mt_buf_printf(out, "%s%s, %s of all", mt_units_count(row->count, text),
-			      mt_text_end(r),
-			      mt_units_percent(row->count, t->count, (char[MT_UNITS_TEXT_MAX]){0}));
+		mt_buf_printf(out, "%s temporary%s", mt_units_count(row->count, text),
+			      mt_text_end(r));
+		mt_buf_printf(out, " of %s allocations", mt_units_count(row->allocs, text));
+		mt_buf_printf(out, ", %s of all temporary ones",
+			      mt_units_percent(row->count, t->count, text));
 	}
 	add_row_facts(r, row, out);
 	mt_buf_addc(out, '\n');
