@@ -352,22 +352,26 @@ def missing_shm(bench):
 
 @test
 def read_only_cwd(bench):
-    _private_mounts(bench, "mount -t tmpfs -o ro tmpfs /mnt && cd /mnt", keep=True)
+    _private_mounts(bench, "mount -t tmpfs -o ro tmpfs /mnt && cd /mnt", whole=True)
 
 
-def _private_mounts(bench, setup, keep=False):
+def _private_mounts(bench, setup, whole=False):
     if os.getuid() or subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
         raise Skip("needs root and mount namespaces")
-    command = ["unshare", "-m", "sh", "-c", "%s; exec env LD_PRELOAD=\"$TRACK\" \"$0\"" % setup,
-               bench.build("churn.c")]
     out = os.path.join(bench.work, "out")
     os.makedirs(out, exist_ok=True)
+    # the state file is copied out before the mount is gone
+    script = ("%s; env LD_PRELOAD=\"$TRACK\" \"$0\"; status=$?; "
+              "cp --sparse=always /dev/shm/memtrack-*/*.mtk %s 2>/dev/null; exit $status" % (setup, out))
+    command = ["unshare", "-m", "sh", "-c", script, bench.build("churn.c")]
     bare = bench.run(command, False)
     env = {"MEMTRACK_STATE_DIR": None, "MEMTRACK_DIR": bench.cwd, "TRACK": bench.lib, "LD_PRELOAD": None}
     tracked = bench.run(command, True, **env)
     bench.expect("exit status", tracked.status, bare.status)
     bench.expect("stdout", tracked.stdout, bare.stdout)
     bench.expect("stderr", tracked.stderr, bare.stderr)
+    tracked.states = [mtk.State(path) for path in glob.glob(out + "/*.mtk")]
+    _nothing_hidden(bench, tracked, must_be_whole=whole)
 
 
 # ---- threads, signals, stacks --------------------------------------------------------------------
@@ -506,6 +510,24 @@ def endings(bench, how):
     bench.compare_marks(run)
     for state in run.states:
         bench.check_books(state, slack=1)
+
+
+@test_each("return", "exit-in-thread", "_exit", "abort", "segv", "kill", "term")
+def endings_under_the_command(bench, how):
+    """`memtrack run` ends as its program ended, and says how in the file it leaves."""
+    memtrack = os.path.join(bench.options.build, "memtrack")
+    command = [bench.build("endings.c", flags=["-pthread"]), how]
+    no_core = [(resource.RLIMIT_CORE, 0)]
+    bare = bench.run(command, False, limits=no_core)
+    pattern = os.path.join(bench.work, "%e.%p.mtk")
+    run = bench.run([memtrack, "run", "--report=none", "-o", pattern, "--"] + command, False, limits=no_core)
+    for what in "stdout", "stderr", "status":
+        bench.expect(what, getattr(run, what), getattr(bare, what))
+    run.states = [mtk.State(path) for path in glob.glob(os.path.join(bench.work, "*.mtk"))]
+    bench.compare_marks(run)
+    for state in run.states:
+        ended = (mtk.END_SIGNALED, -bare.status) if bare.status < 0 else (mtk.END_EXITED, bare.status)
+        bench.expect("end in the state file", (state.end_kind, state.end_code), ended)
 
 
 @test

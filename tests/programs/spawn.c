@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* posix_spawn with file actions and attributes, posix_spawnp, popen and system. */
+/* posix_spawn with file actions and attributes, posix_spawnp and system. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -64,6 +64,7 @@ int main(int argc, char **argv)
 		fail("posix_spawnp");
 	waitpid(pid, &status, 0);
 	say("true: %d\n", WEXITSTATUS(status));
-	say("process 1777x1\nprocess 3777x1\nprocess 3777x1\nprocess\n");
+	say("system: %d\n", WEXITSTATUS(system("exit 3")));
+	say("process 1777x1\nprocess 3777x1\nprocess 3777x1\nprocess\nprocess\n");
 	return 0;
 }

@@ -198,10 +198,12 @@ class Variant:
             return {"main": (found, totals)}, problems
         for old in glob.glob(os.path.join(self.dir, "*.mtk")):
             os.unlink(old)
-        if self.options.source == "state":
-            environment.update(LD_PRELOAD=os.path.join(self.options.build, "libmemtrack.so"), MEMTRACK_MODE="full",
-                               MEMTRACK_STATE_DIR=self.dir,
+        linked = any(need.endswith(".a") for need in scenario.needs)
+        if self.options.source == "state" or linked:
+            environment.update(MEMTRACK_MODE="full", MEMTRACK_STATE_DIR=self.dir,
                                MEMTRACK_OPTIONS=" ".join(word.lstrip("-") for word in scenario.run))
+            if not linked:
+                environment["LD_PRELOAD"] = os.path.join(self.options.build, "libmemtrack.so")
         else:
             command = [self.options.memtrack, "run", "--report=none", "-o",
                        os.path.join(self.dir, "%e.%p.mtk")] + scenario.run + ["--"] + command
@@ -256,7 +258,9 @@ class Variant:
 
     def _check_process(self, process, found, totals):
         scenario, problems = self.scenario, []
-        modules = {scenario.name} | {lib[0] for lib in scenario.libs}
+        modules = {lib[0] for lib in scenario.libs}
+        if "-g" not in self.build.split(): # functions without a line are the scenario's own only then
+            modules.add(scenario.name)
         valgrind = self.options.source == "valgrind"
         leaks = [x for x in scenario.leaks if x.process == process and not (valgrind and x.heap != "malloc")]
         claimed = {id(x): [] for x in leaks}

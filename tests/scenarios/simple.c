@@ -12,6 +12,8 @@
  * build: gcc -O2 -g -Wl,-z,norelro,-z,lazy
  * build: gcc -O2 -g -gz
  * build: gcc -O2 -gdwarf-4
+ * build: gcc -O2 -g -gsplit-dwarf
+ * build: gcc -O2 -g -gdwarf-4 -gsplit-dwarf
  * build: gcc -O2 -g -Wl,--hash-style=sysv,--build-id=none
  * build: clang -O0 -g
  * build: clang -O2 -g
