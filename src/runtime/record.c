@@ -16,18 +16,18 @@ static uint32_t now(void)
 
 /* --- peaks --------------------------------------------------------------------------------- */
 
-/* Several threads: the change of this thread's live bytes goes to the header in steps. */
-MT_NOINLINE static void publish_live(struct mt_state_thread *row)
+MT_NOINLINE void mt_record_publish_live(struct mt_state_thread *row)
 {
 	struct mt_state_header *h = mt_rt.hdr;
-	int64_t change = row->live_bytes - row->published;
-	row->published = row->live_bytes;
+	int64_t now_live = __atomic_load_n(&row->live_bytes, __ATOMIC_RELAXED);
+	int64_t change = now_live - row->published;
+	row->published = now_live;
 	int64_t live = __atomic_add_fetch(&h->live_published, change, __ATOMIC_RELAXED);
 	int64_t peak = __atomic_load_n(&h->peak_bytes, __ATOMIC_RELAXED);
 	while (live > peak)
 		if (__atomic_compare_exchange_n(&h->peak_bytes, &peak, live, 0, __ATOMIC_RELAXED,
 						__ATOMIC_RELAXED)) {
-			h->peak_unit = now();
+			__atomic_store_n(&h->peak_unit, now(), __ATOMIC_RELAXED);
 			__atomic_fetch_add(&h->peak_epoch, 1, __ATOMIC_RELAXED);
 			break;
 		}
@@ -35,21 +35,24 @@ MT_NOINLINE static void publish_live(struct mt_state_thread *row)
 
 MT_INLINE void count_live(struct mt_state_thread *row, int64_t change)
 {
-	row->live_bytes += change;
-	if (row->live_bytes > row->peak_bytes)
-		row->peak_bytes = row->live_bytes;
-	if (MT_LIKELY(mt_rt.single)) {
+	int64_t live = row->live_bytes + change;
+	__atomic_store_n(&row->live_bytes, live, __ATOMIC_RELAXED);
+	if (live > row->peak_bytes)
+		row->peak_bytes = live;
+	/* pairs with the release in thread.c: the thread that ends the single time publishes our bytes */
+	if (MT_LIKELY(__atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE))) {
 		struct mt_state_header *h = mt_rt.hdr;
-		if (row->live_bytes > h->peak_bytes) { /* this thread is the only writer */
-			h->peak_bytes = row->live_bytes;
-			h->peak_unit = now();
-			h->peak_epoch++;
+		/* this thread is the only writer, but for the moment at which a second one begins */
+		if (live > __atomic_load_n(&h->peak_bytes, __ATOMIC_RELAXED)) {
+			__atomic_store_n(&h->peak_bytes, live, __ATOMIC_RELAXED);
+			__atomic_store_n(&h->peak_unit, now(), __ATOMIC_RELAXED);
+			__atomic_store_n(&h->peak_epoch, h->peak_epoch + 1, __ATOMIC_RELAXED);
 		}
 		return;
 	}
-	int64_t change_all = row->live_bytes - row->published;
+	int64_t change_all = live - row->published;
 	if (MT_UNLIKELY(change_all >= MT_PEAK_STEP || change_all <= -MT_PEAK_STEP))
-		publish_live(row);
+		mt_record_publish_live(row);
 }
 
 /* The cell is about to change: keep what it held at the process's peak. */

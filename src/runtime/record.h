@@ -67,6 +67,12 @@ MT_INLINE int mt_recording(void)
 	return (int)(__atomic_load_n(&mt_rt.hdr->control, __ATOMIC_RELAXED) & 1);
 }
 
+/*
+ * Brings the header's live bytes and peak up to date with a thread's row. Several threads: the owner does
+ * so in steps. Anybody may while the owner is the only thread, or when it is dead.
+ */
+void mt_record_publish_live(struct mt_state_thread *row);
+
 /* A new block of the malloc heap. source: file and line from the macro door, or 0. */
 void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
 		     const struct mt_caller *caller, uint64_t source);

@@ -10,6 +10,7 @@
 #include "core/sys.h"
 #include "runtime/arena.h"
 #include "runtime/lock.h"
+#include "runtime/record.h"
 #include "runtime/storage.h"
 
 enum { STATES_MAX = 65536, REUSE_PROBES = 16, FRESH_ROWS = 4096, MEMO_AFTER = 64 };
@@ -18,6 +19,7 @@ __thread struct mt_thread *mt_self __attribute__((tls_model("initial-exec")));
 
 static struct mt_thread **states; /* guarded by threads_lock */
 static uint32_t state_count, reuse_cursor;
+static struct mt_state_thread *first_row; /* of the first thread; guarded by threads_lock */
 static uint32_t threads_lock;
 
 void mt_threads_forget(void)
@@ -72,6 +74,8 @@ static int give_row(struct mt_thread *t)
 		number = mt_storage_take(MT_REGION_THREADS, 1);
 	if (!number && !t->number)
 		return -MT_ENOSPC;
+	if (t->number) /* what the dead thread had not published */
+		mt_record_publish_live(t->row);
 	if (number) { /* cells belong to a row: the old row's cells and tokens mean nothing here */
 		if (t->number)
 			t->row->state = 2;
@@ -88,13 +92,19 @@ static int give_row(struct mt_thread *t)
 	return 0;
 }
 
-static void count_thread(void)
+/*
+ * While there is one thread it keeps the header's peak by itself and publishes nothing. The second one
+ * publishes for it, before it may do so again.
+ */
+static void count_thread_locked(struct mt_thread *t)
 {
 	uint32_t before = __atomic_fetch_add(&mt_rt.hdr->threads_seen, 1, __ATOMIC_RELAXED);
 	if (before == 0) {
-		mt_rt.single = 1;
-	} else {
-		mt_rt.single = 0;
+		first_row = t->row;
+		__atomic_store_n(&mt_rt.single, 1, __ATOMIC_RELEASE);
+	} else if (before == 1) {
+		mt_record_publish_live(first_row);
+		__atomic_store_n(&mt_rt.single, 0, __ATOMIC_RELEASE); /* pairs with count_live's acquire */
 		mt_rt_note(MT_NOTE_PEAK_BOUNDED);
 	}
 }
@@ -110,8 +120,10 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 		t = new_state_locked();
 	if (t && give_row(t))
 		t = NULL;
-	if (t)
+	if (t) {
 		t->tid = tid;
+		count_thread_locked(t);
+	}
 	mt_unlock(&threads_lock);
 	if (!t) {
 		mt_rt_lost(MT_LOST_THREAD_FULL);
@@ -129,7 +141,6 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	t->row->start_unit = (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
 	read_name(t);
 	__atomic_store_n(&t->row->state, 1, __ATOMIC_RELEASE);
-	count_thread();
 	mt_thread_set_self(t);
 	return t;
 }
