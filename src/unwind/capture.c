@@ -427,14 +427,14 @@ MT_INLINE int plain_step(struct mt_capture *c, mt_row row, struct place *at)
 		return MT_STACK_UNREADABLE;
 	if (fp_bytes) {
 		fp_at = cfa - fp_bytes;
-		if (MT_UNLIKELY(fp_at < c->stack.lo || fp_at > cfa - 8))
+		if (MT_UNLIKELY(fp_at < at->sp || fp_at > cfa - 8))
 			return MT_STACK_UNREADABLE;
 		at->fp = word_at(fp_at);
 	}
 	at->fp_at = fp_at;
 	at->ra_at = cfa - mt_row_ra_bytes(row);
 #if !defined(__x86_64__)
-	if (MT_UNLIKELY(at->ra_at < c->stack.lo))
+	if (MT_UNLIKELY(at->ra_at < at->sp))
 		return MT_STACK_UNREADABLE;
 #endif
 	at->raw = word_at(at->ra_at);

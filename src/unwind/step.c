@@ -115,13 +115,23 @@ static int at_sigreturn(const struct mt_module *m, uintptr_t pc)
 	return 1;
 }
 
+/* The word at address, which must be in the frame or further out. 0, or -EFAULT. */
+static int frame_word(struct mt_step *s, uintptr_t address, uintptr_t *ret_word)
+{
+	return address < s->sp ? -MT_EFAULT : mt_stack_word(s->range, address, ret_word);
+}
+
 /* Reads ra and fp where the rule says, relative to cfa, and moves there. */
 static int load_caller(struct mt_step *s, const struct mt_rule *r, uintptr_t cfa)
 {
 	uintptr_t fp = s->fp, ra_at = 0, fp_at = 0, raw = s->lr;
 	if (r->ra == MT_RULE_AT_CFA) {
 		ra_at = cfa + (uintptr_t)(intptr_t)r->ra_off;
-		if (mt_stack_word(s->range, ra_at, &raw))
+#if defined(__x86_64__)
+		if (mt_stack_word(s->range, ra_at, &raw)) /* cfa > sp: at most the word below sp */
+#else
+		if (frame_word(s, ra_at, &raw))
+#endif
 			return MT_STACK_UNREADABLE;
 	} else if (!s->lr_known) {
 		return MT_STACK_UNSUPPORTED;
@@ -130,7 +140,7 @@ static int load_caller(struct mt_step *s, const struct mt_rule *r, uintptr_t cfa
 		s->flags |= MT_STEP_USED_FP;
 	if (r->fp == MT_RULE_AT_CFA || r->fp == MT_RULE_AT_FP) {
 		fp_at = r->fp == MT_RULE_AT_FP ? s->fp : cfa + (uintptr_t)(intptr_t)r->fp_off;
-		if (mt_stack_word(s->range, fp_at, &fp))
+		if (fp_at > cfa - 8 || frame_word(s, fp_at, &fp))
 			return MT_STACK_UNREADABLE;
 	}
 	s->ra_at = ra_at;
@@ -159,7 +169,7 @@ int mt_step_rule(struct mt_step *s, const struct mt_rule *r)
 		break;
 	case MT_CFA_AT_FP:
 		s->flags |= MT_STEP_USED_FP;
-		if (mt_stack_word(s->range, s->fp + offset, &cfa)) {
+		if (frame_word(s, s->fp + offset, &cfa)) {
 			s->flags |= MT_STEP_NO_REUSE;
 			return MT_STACK_UNREADABLE;
 		}

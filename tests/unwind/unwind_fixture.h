@@ -14,6 +14,7 @@
 
 #include "elf/modules.h"
 #include "unwind/capture.h"
+#include "unwind/row.h"
 
 static uint64_t fixture_changes MT_UNUSED;
 
