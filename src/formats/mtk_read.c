@@ -11,74 +11,46 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/file.h"
-#include "formats/mtk_source.h"
-#include "formats/mtk_sum.h"
-#include "formats/mtk_time.h"
+#include "formats/mtk_fill.h"
 
-/* Kinds of damage that are counted and reported once, after all was read. */
-enum damage {
-	BAD_STRING,
-	BAD_MODULE,
-	BAD_PARENT,
-	BAD_SITE_NODE,
-	BAD_SITE_HEAP,
-	BAD_SITE_LABEL,
-	BAD_CELL_SITE,
-	BAD_CELL_THREAD,
-	BAD_BLOCK_CELL,
-	BAD_HIST,
-	DAMAGES
+static const char *const damage_text[MT_MTK_DAMAGES] = {
+	[MT_MTK_BAD_STRING] = "names or paths that are not in the file",
+	[MT_MTK_BAD_MODULE] = "stack frames in a module that is not in the file",
+	[MT_MTK_BAD_PARENT] = "stack frames without a way to the outermost frame",
+	[MT_MTK_BAD_SITE_NODE] = "sites with a stack that is not in the file",
+	[MT_MTK_BAD_SITE_HEAP] = "sites or blocks of a heap that is not in the file",
+	[MT_MTK_BAD_SITE_LABEL] = "sites with a label that is not in the file",
+	[MT_MTK_BAD_CELL_SITE] = "counters of a site that is not in the file",
+	[MT_MTK_BAD_CELL_THREAD] = "counters of a thread that is not in the file",
+	[MT_MTK_BAD_BLOCK_CELL] = "live blocks with counters that are not in the file",
+	[MT_MTK_BAD_HIST] = "counters with a size histogram that is not in the file",
 };
 
-static const char *const damage_text[DAMAGES] = {
-	[BAD_STRING] = "names or paths that are not in the file",
-	[BAD_MODULE] = "stack frames in a module that is not in the file",
-	[BAD_PARENT] = "stack frames without a way to the outermost frame",
-	[BAD_SITE_NODE] = "sites with a stack that is not in the file",
-	[BAD_SITE_HEAP] = "sites or blocks of a heap that is not in the file",
-	[BAD_SITE_LABEL] = "sites with a label that is not in the file",
-	[BAD_CELL_SITE] = "counters of a site that is not in the file",
-	[BAD_CELL_THREAD] = "counters of a thread that is not in the file",
-	[BAD_BLOCK_CELL] = "live blocks with counters that are not in the file",
-	[BAD_HIST] = "counters with a size histogram that is not in the file",
-};
+enum { PEAK_TRIES = 3, BLOCK_TRIES = 4 };
 
-enum { PEAK_TRIES = 3, BLOCK_TRIES = 4, STEPS_MAX = 1024 };
-
-struct reader {
-	struct mt_mtk_source source;
-	struct mt_profile *profile;
-	struct mt_mtk_raw raw; /* tables are heap blocks, owned */
-	struct mt_mtk_time time;
-	bool moving; /* the process runs */
-	char *strings;
-	uint32_t strings_len;
-	struct mt_profile_block *block; /* owned; site is a cell number until resolved */
-	size_t block_cap, blocks;
-	uint64_t damage[DAMAGES];
-	uint64_t warned_kinds; /* bit: this kind of region was reported */
-};
-
-static void reader_done(struct reader *rd)
+static void reader_done(struct mt_mtk_reader *rd)
 {
 	free(rd->raw.cell);
 	free(rd->raw.hist);
 	free(rd->raw.site);
 	free(rd->raw.thread);
+	free(rd->raw.module);
+	free(rd->raw.node);
+	free(rd->raw.heap);
+	free(rd->raw.label);
 	free(rd->block);
 	mt_profile_free(rd->profile);
 }
-MT_AUTO_DEFINE_INPLACE(reader, struct reader, reader_done)
+MT_AUTO_DEFINE_INPLACE(reader, struct mt_mtk_reader, reader_done)
 
 /* ---- tables ---- */
 
 /* Says once a region why it is not whole. */
-static void warn_region(struct reader *rd, const struct mt_mtk_region *r, int walk_result)
+static void warn_region(struct mt_mtk_reader *rd, const struct mt_mtk_region *r, int walk_result)
 {
 	unsigned long long have = r->count, claim = r->used;
 	const char *name = mt_mtk_kind_name(r->kind);
@@ -132,36 +104,34 @@ static int copy_run(void *user, const void *elems, uint64_t first, uint64_t coun
 }
 
 /*
- * Copies a region to a new heap block of at least one element (zeroed where the file has none). 0
- * or -ENOMEM; everything else becomes a warning and zeros.
+ * A region as a new heap block of at least one element (zeroed where the file has none), its count
+ * of elements, at least 1, in *ret_count. NULL without memory; everything else that goes wrong
+ * becomes a warning and zeros.
  */
-static int load_table(struct reader *rd, uint32_t kind, void **ret_table, uint32_t *ret_count)
+static void *load_table(struct mt_mtk_reader *rd, uint32_t kind, uint32_t *ret_count)
 {
 	mt_mtk_source_refresh(&rd->source, kind);
 	const struct mt_mtk_region *r = mt_mtk_source_region(&rd->source, kind);
-	uint32_t elem_bytes = mt_mtk_elem_bytes(kind);
-	uint64_t count = MT_MIN(r->count, (uint64_t)UINT32_MAX - 1);
-	struct table t = {.elem_bytes = elem_bytes, .stride = r->elem_bytes};
-	/* one more: a table is never empty, and strings get a NUL behind the last */
-	t.to = mt_alloc_zero((size_t)count + 1, elem_bytes);
-	if (!t.to)
-		return -ENOMEM;
 	struct mt_mtk_region bounded = *r;
-	bounded.count = count;
+	struct table t = {.elem_bytes = mt_mtk_elem_bytes(kind), .stride = r->elem_bytes};
+	bounded.count = MT_MIN(r->count, (uint64_t)UINT32_MAX - 1);
+	/* one more: a table is never empty, and strings get a NUL behind the last */
+	t.to = mt_alloc_zero((size_t)bounded.count + 1, t.elem_bytes);
+	if (!t.to)
+		return NULL;
 	int walk = mt_mtk_source_walk(&rd->source, &bounded, copy_run, &t);
 	if (walk == -ENOMEM) {
 		free(t.to);
-		return walk;
+		return NULL;
 	}
 	warn_region(rd, r, walk);
-	*ret_table = t.to;
-	*ret_count = count ? (uint32_t)count : 1;
-	return 0;
+	*ret_count = MT_MAX((uint32_t)bounded.count, 1u);
+	return t.to;
 }
 
 /* ---- blocks ---- */
 
-static int add_block(struct reader *rd, const struct mt_profile_block *b)
+static int add_block(struct mt_mtk_reader *rd, const struct mt_profile_block *b)
 {
 	if (rd->blocks == rd->block_cap) {
 		struct mt_profile_block *grown =
@@ -175,7 +145,7 @@ static int add_block(struct reader *rd, const struct mt_profile_block *b)
 }
 
 struct block_walk {
-	struct reader *rd;
+	struct mt_mtk_reader *rd;
 	const struct mt_mtk_region *region;
 };
 
@@ -242,7 +212,7 @@ static int visit_large(void *user, const void *elems, uint64_t first, uint64_t c
 	return 0;
 }
 
-static int load_blocks(struct reader *rd, uint32_t kind, mt_mtk_visit *visit)
+static int load_blocks(struct mt_mtk_reader *rd, uint32_t kind, mt_mtk_visit *visit)
 {
 	mt_mtk_source_refresh(&rd->source, kind);
 	struct block_walk w = {rd, mt_mtk_source_region(&rd->source, kind)};
@@ -253,360 +223,19 @@ static int load_blocks(struct reader *rd, uint32_t kind, mt_mtk_visit *visit)
 	return 0;
 }
 
-/* Cell numbers become sites and threads; times become nanoseconds. */
-static int resolve_blocks(struct reader *rd)
-{
-	struct mt_profile *p = rd->profile;
-	for (size_t i = 0; i < rd->blocks; i++) {
-		struct mt_profile_block *b = &rd->block[i];
-		uint32_t cell = b->site;
-		b->born_ns = mt_mtk_time_ns(&rd->time,
-					    mt_mtk_time_expand(&rd->time, (uint32_t)b->born_ns));
-		p->duration_ns = MT_MAX(p->duration_ns, b->born_ns);
-		b->site = b->thread = 0;
-		if (cell >= p->cell_count) {
-			rd->damage[BAD_BLOCK_CELL]++;
-			cell = 0;
-		}
-		if (p->cell[cell].site) {
-			b->site = p->cell[cell].site;
-			b->thread = p->cell[cell].thread;
-			b->heap = p->site[b->site].heap;
-			p->cell[cell].live_count++;
-			p->cell[cell].live_bytes += b->size;
-		} else if (b->heap >= p->heap_count) {
-			rd->damage[BAD_SITE_HEAP]++;
-			b->heap = 0;
-		}
-	}
-	if (!rd->blocks)
-		return 0;
-	int r = mt_arena_adopt(p->arena, rd->block);
-	if (r)
-		return r;
-	p->block = rd->block;
-	p->blocks = rd->blocks;
-	rd->block = NULL;
-	return 0;
-}
+/* ---- strings ---- */
 
-/* ---- from raw tables to the profile's ---- */
-
-static const char *string_at(struct reader *rd, uint32_t offset)
+static int load_strings(struct mt_mtk_reader *rd)
 {
-	if (!offset)
-		return "";
-	if (offset < rd->strings_len)
-		return rd->strings + offset;
-	rd->damage[BAD_STRING]++;
-	return "";
-}
-
-static int fill_strings(struct reader *rd)
-{
-	void *table;
-	int r = load_table(rd, MT_REGION_STRINGS, &table, &rd->strings_len);
-	if (r)
-		return r;
+	char *table = load_table(rd, MT_REGION_STRINGS, &rd->strings_len);
+	if (!table)
+		return -ENOMEM;
+	table[0] = 0;
 	rd->strings = table;
-	rd->strings[0] = 0;
-	r = mt_arena_adopt(rd->profile->arena, table);
+	int r = mt_arena_adopt(rd->profile->arena, table);
 	if (r)
 		free(table);
 	return r;
-}
-
-static int fill_modules(struct reader *rd, const struct mt_state_module *raw, uint32_t count)
-{
-	struct mt_profile *p = rd->profile;
-	p->module = mt_arena_array(p->arena, count, sizeof(*p->module));
-	if (!p->module)
-		return -ENOMEM;
-	p->module_count = count;
-	p->module[0].path = "";
-	for (uint32_t i = 1; i < count; i++) {
-		const struct mt_state_module *m = &raw[i];
-		struct mt_profile_module *to = &p->module[i];
-		*to = (struct mt_profile_module){
-			.lo = m->lo,
-			.hi = m->hi,
-			.bias = m->bias,
-			.path = string_at(rd, m->path_string),
-			.build_id_bytes = MT_MIN(m->build_id_bytes, (uint32_t)sizeof(to->build_id)),
-			.is_program = m->flags & MT_MODULE_PROGRAM,
-			.is_self = m->flags & MT_MODULE_SELF,
-			.is_vdso = m->flags & MT_MODULE_VDSO,
-			.is_provider = m->flags & MT_MODULE_PROVIDER,
-			.is_loader = m->flags & MT_MODULE_LOADER,
-			.loaded_ns = mt_mtk_time_ns(&rd->time,
-						    mt_mtk_time_expand(&rd->time, m->loaded_unit)),
-			.file_dev = m->file_dev,
-			.file_inode = m->file_inode,
-		};
-		memcpy(to->build_id, m->build_id, to->build_id_bytes);
-		if (m->unloaded_unit)
-			to->unloaded_ns = mt_mtk_time_ns(
-				&rd->time, mt_mtk_time_expand(&rd->time, m->unloaded_unit));
-	}
-	return 0;
-}
-
-static void fill_node(struct reader *rd, struct mt_profile_node *to, const struct mt_state_node *n)
-{
-	uint32_t module = n->meta & 0xfffff;
-	to->kind = n->meta >> 20 & 15;
-	to->by_frame_pointer = n->meta >> 24 & 2;
-	if (to->kind > MT_FRAME_SOURCE)
-		to->kind = MT_FRAME_CALL;
-	if (to->kind == MT_FRAME_SOURCE) {
-		to->source_file = string_at(rd, (uint32_t)(n->pc >> 32));
-		to->source_line = (uint32_t)n->pc;
-		return;
-	}
-	to->pc = n->pc;
-	if (module >= rd->profile->module_count) {
-		rd->damage[BAD_MODULE]++;
-		module = 0;
-	}
-	to->module = module;
-}
-
-/*
- * Depth and end of node i and of all on its way to a root (depth 0 marks what is not done yet). A
- * way that leaves the table, makes a circle or is too long is cut: each node of it hangs on root 0.
- */
-static void place_node(struct reader *rd, const struct mt_state_node *raw, uint32_t i)
-{
-	struct mt_profile *p = rd->profile;
-	uint32_t way[STEPS_MAX], steps = 0, at = i;
-	while (at >= MT_NODE_ROOTS && !p->node[at].depth && steps < STEPS_MAX) {
-		way[steps++] = at;
-		at = raw[at].parent;
-		if (at >= p->node_count)
-			break;
-	}
-	bool bad = at >= p->node_count || (at >= MT_NODE_ROOTS && !p->node[at].depth) ||
-		   p->node[at].depth > UINT16_MAX - STEPS_MAX;
-	if (bad) {
-		for (uint32_t k = 0; k < steps; k++) {
-			rd->damage[BAD_PARENT] +=
-				!p->node[way[k]].depth; /* a circle repeats them */
-			p->node[way[k]].parent = 0;
-			p->node[way[k]].depth = 1;
-			p->node[way[k]].end = MT_PROFILE_END_UNKNOWN;
-		}
-		return;
-	}
-	while (steps) {
-		struct mt_profile_node *n = &p->node[way[--steps]];
-		n->parent = at;
-		n->depth = (uint16_t)(p->node[at].depth + 1);
-		n->end = p->node[at].end;
-		at = way[steps];
-	}
-}
-
-static int fill_nodes(struct reader *rd, const struct mt_state_node *raw, uint32_t count)
-{
-	struct mt_profile *p = rd->profile;
-	p->node_count = MT_MAX(count, (uint32_t)MT_NODE_ROOTS);
-	p->node = mt_arena_array(p->arena, p->node_count, sizeof(*p->node));
-	if (!p->node)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < MT_NODE_ROOTS; i++) {
-		p->node[i].parent = i;
-		p->node[i].end =
-			(uint8_t)(i <= MT_PROFILE_END_UNREADABLE ? i : MT_PROFILE_END_UNKNOWN);
-	}
-	for (uint32_t i = MT_NODE_ROOTS; i < count; i++)
-		fill_node(rd, &p->node[i], &raw[i]);
-	for (uint32_t i = MT_NODE_ROOTS; i < count; i++)
-		if (!p->node[i].depth)
-			place_node(rd, raw, i);
-	return 0;
-}
-
-static int fill_heaps(struct reader *rd, const struct mt_state_heap *raw, uint32_t count)
-{
-	static const char *const names[] = {"malloc", "mmap", "brk"};
-	struct mt_profile *p = rd->profile;
-	p->heap_count =
-		MT_MIN(MT_MAX(count, (uint32_t)MT_HEAP_FIRST_CUSTOM), (uint32_t)MT_HEAPS_MAX);
-	p->heap = mt_arena_array(p->arena, p->heap_count, sizeof(*p->heap));
-	if (!p->heap)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < p->heap_count; i++) {
-		const char *name = i < count ? string_at(rd, raw[i].name_string) : "";
-		if (!*name)
-			name = i < MT_ARRAY_LEN(names) ? names[i]
-						       : mt_arena_printf(p->arena, "heap %u", i);
-		if (!name)
-			return -ENOMEM;
-		p->heap[i].name = name;
-	}
-	return 0;
-}
-
-static int fill_labels(struct reader *rd, const struct mt_state_label *raw, uint32_t count)
-{
-	struct mt_profile *p = rd->profile;
-	p->label = mt_arena_array(p->arena, count, sizeof(*p->label));
-	if (!p->label)
-		return -ENOMEM;
-	p->label_count = count;
-	p->label[0] = "";
-	for (uint32_t i = 1; i < count; i++)
-		p->label[i] = string_at(rd, raw[i].name_string);
-	return 0;
-}
-
-static uint32_t checked(struct reader *rd, uint32_t index, uint32_t count, enum damage what)
-{
-	if (index < count)
-		return index;
-	rd->damage[what]++;
-	return 0;
-}
-
-static int fill_sites(struct reader *rd)
-{
-	struct mt_profile *p = rd->profile;
-	p->site_count = rd->raw.site_count;
-	p->site = mt_arena_array(p->arena, p->site_count, sizeof(*p->site));
-	if (!p->site)
-		return -ENOMEM;
-	for (uint32_t i = 1; i < p->site_count; i++) {
-		const struct mt_state_site *s = &rd->raw.site[i];
-		struct mt_profile_site *to = &p->site[i];
-		if (!s->call)
-			continue; /* not in use: stays zero */
-		to->node = checked(rd, s->node, p->node_count, BAD_SITE_NODE);
-		to->heap = checked(rd, s->heap, p->heap_count, BAD_SITE_HEAP);
-		to->label = checked(rd, s->label, p->label_count, BAD_SITE_LABEL);
-		to->call = s->call;
-		to->first_ns =
-			mt_mtk_time_ns(&rd->time, mt_mtk_time_expand(&rd->time, s->first_unit));
-	}
-	return 0;
-}
-
-static int fill_cells(struct reader *rd)
-{
-	struct mt_profile *p = rd->profile;
-	p->cell_count = rd->raw.cell_count;
-	p->cell = mt_arena_array(p->arena, p->cell_count, sizeof(*p->cell));
-	if (!p->cell)
-		return -ENOMEM;
-	for (uint32_t i = 1; i < p->cell_count; i++) {
-		const struct mt_state_cell *c = &rd->raw.cell[i];
-		if (!c->site)
-			continue; /* not in use */
-		p->cell[i].site = checked(rd, c->site, p->site_count, BAD_CELL_SITE);
-		p->cell[i].thread = checked(rd, c->thread, p->thread_count, BAD_CELL_THREAD);
-	}
-	return 0;
-}
-
-static void fill_thread(struct reader *rd, struct mt_profile_thread *to,
-			const struct mt_state_thread *t)
-{
-	*to = (struct mt_profile_thread){
-		.tid = t->tid,
-		.ended = t->state == 2,
-		.reuse_count = t->reuse_count,
-		.start_ns = mt_mtk_time_ns(&rd->time, mt_mtk_time_expand(&rd->time, t->start_unit)),
-		.live_bytes = t->live_bytes,
-		.peak_bytes = t->peak_bytes,
-		.reallocs = t->reallocs,
-		.realloc_grown = t->realloc_grown,
-		.temporaries = t->temporaries,
-		.unknown_frees = t->unknown_frees,
-		.failed_allocs = t->failed_allocs,
-		.captures = t->captures,
-		.memo_hits = t->memo_hits,
-		.same_as_last = t->same_as_last,
-		.joined = t->joined,
-		.frames_walked = t->frames_walked,
-		.row_misses = t->row_misses,
-		.fp_steps = t->fp_steps,
-		.unplaced_allocs = t->unplaced_allocs,
-		.unplaced_bytes = t->unplaced_bytes,
-		.untracked_allocs = t->untracked_allocs,
-		.untracked_bytes = t->untracked_bytes,
-		.nested_allocs = t->nested_allocs,
-		.nested_frees = t->nested_frees,
-		.filtered_allocs = t->filtered_allocs,
-		.filtered_bytes = t->filtered_bytes,
-		.verified = t->verified,
-		.verify_wrong = t->verify_wrong,
-	};
-	memcpy(to->name, t->name, sizeof(t->name));
-	memcpy(to->ends, t->ends, sizeof(to->ends));
-	for (unsigned i = 0; i < MT_ARRAY_LEN(to->heap); i++)
-		to->heap[i] =
-			(struct mt_profile_counts){t->totals[i].allocs, t->totals[i].frees,
-						   t->totals[i].bytes, t->totals[i].freed_bytes, 0};
-	to->heap[MT_CLASS_MALLOC].temporaries = t->temporaries;
-}
-
-static int fill_threads(struct reader *rd)
-{
-	struct mt_profile *p = rd->profile;
-	p->thread_count = rd->raw.thread_count;
-	p->thread = mt_arena_array(p->arena, p->thread_count, sizeof(*p->thread));
-	if (!p->thread)
-		return -ENOMEM;
-	for (uint32_t i = 1; i < p->thread_count; i++)
-		if (rd->raw.thread[i].state)
-			fill_thread(rd, &p->thread[i], &rd->raw.thread[i]);
-		else /* not counted either */
-			memset(&rd->raw.thread[i], 0, sizeof(rd->raw.thread[i]));
-	return 0;
-}
-
-static int fill_header(struct reader *rd)
-{
-	const struct mt_state_header *h = &rd->raw.header;
-	struct mt_profile *p = rd->profile;
-	p->pid = h->pid;
-	p->ppid = h->ppid;
-	p->proc_start_ticks = h->proc_start;
-	memcpy(p->boot_id, h->boot_id, sizeof(p->boot_id));
-	p->exe = string_at(rd, h->exe_string);
-	p->cmdline = string_at(rd, h->cmdline_string);
-	p->output = string_at(rd, h->output_string);
-	p->options = string_at(rd, h->options_string);
-	p->arch = h->arch;
-	p->libc = h->libc;
-	p->door = h->door;
-	p->mode = h->mode;
-	p->depth = h->depth;
-	p->version_major = h->version_major;
-	p->version_minor = h->version_minor;
-	p->wall_start_ns = h->wall_start_ns;
-	p->end_kind = h->end_kind;
-	p->end_code = h->end_code;
-	p->notes = h->notes;
-	memcpy(p->lost, h->lost, sizeof(p->lost));
-	p->state_bytes = h->committed_bytes;
-	p->state_max_bytes = h->max_bytes;
-	p->threads_seen = h->threads_seen;
-	p->children_seen = h->children_seen;
-	p->recording = h->control & 1;
-	p->process_alive = rd->moving;
-	p->times_estimated = rd->time.estimated;
-	p->peak_ns = mt_mtk_time_ns(&rd->time, h->peak_unit);
-	p->time_resolution_ns = mt_mtk_time_ns(&rd->time, 1);
-	p->duration_ns = MT_MAX(mt_mtk_time_ns(&rd->time, h->now_unit), rd->time.mark_ns);
-	if (rd->moving) {
-		uint64_t now = mt_mtk_time_mono_ns();
-		if (now > h->mono_start_ns)
-			p->duration_ns = MT_MAX(p->duration_ns, now - h->mono_start_ns);
-	}
-	for (uint32_t i = 0; i < rd->source.region_count; i++)
-		if (rd->source.region[i].kind < MT_ARRAY_LEN(p->region_refused))
-			p->region_refused[rd->source.region[i].kind] = rd->source.region[i].refused;
-	return 0;
 }
 
 /* ---- the whole ---- */
@@ -639,40 +268,52 @@ static uint64_t count_events(const struct mt_state_thread *t, uint32_t count)
 }
 
 /* Events of all threads so far; rows that are not there count as none. */
-static int events_so_far(struct reader *rd, uint64_t *ret_events)
+static int events_so_far(struct mt_mtk_reader *rd, uint64_t *ret_events)
 {
-	void *table;
 	uint32_t count;
-	int r = load_table(rd, MT_REGION_THREADS, &table, &count);
-	if (r)
-		return r;
-	*ret_events = count_events(table, count);
-	free(table);
+	mt_auto(free) struct mt_state_thread *t = load_table(rd, MT_REGION_THREADS, &count);
+	if (!t)
+		return -ENOMEM;
+	*ret_events = count_events(t, count);
 	return 0;
 }
 
 /* The cells with the header that tells their peak epoch; again while the peak moves, within bounds.
  */
-static int load_cells(struct reader *rd)
+static int load_cells(struct mt_mtk_reader *rd)
 {
 	for (int i = 0;; i++) {
 		struct mt_state_header before = rd->raw.header;
-		void *table;
-		int r = load_table(rd, MT_REGION_CELLS, &table, &rd->raw.cell_count);
-		if (r)
-			return r;
 		free(rd->raw.cell);
-		rd->raw.cell = table;
+		rd->raw.cell = load_table(rd, MT_REGION_CELLS, &rd->raw.cell_count);
+		if (!rd->raw.cell)
+			return -ENOMEM;
 		if (!rd->moving || mt_mtk_source_header(&rd->source, &rd->raw.header) ||
 		    rd->raw.header.peak_epoch == before.peak_epoch || i == PEAK_TRIES)
 			return 0;
 	}
 }
 
-/* Copies blocks and counters. *ret_in_flight: events that some tables may have and others not. */
-static int load_raw(struct reader *rd, uint64_t *ret_in_flight)
+/* The other tables, in the order users before what they name. */
+static int load_named(struct mt_mtk_reader *rd)
 {
-	void *table;
+	struct mt_mtk_raw *raw = &rd->raw;
+	raw->thread = load_table(rd, MT_REGION_THREADS, &raw->thread_count);
+	raw->hist = load_table(rd, MT_REGION_HISTS, &raw->hist_count);
+	raw->site = load_table(rd, MT_REGION_SITES, &raw->site_count);
+	raw->node = load_table(rd, MT_REGION_NODES, &raw->node_count);
+	raw->module = load_table(rd, MT_REGION_MODULES, &raw->module_count);
+	raw->heap = load_table(rd, MT_REGION_HEAPS, &raw->heap_count);
+	raw->label = load_table(rd, MT_REGION_LABELS, &raw->label_count);
+	if (!raw->thread || !raw->hist || !raw->site || !raw->node || !raw->module || !raw->heap ||
+	    !raw->label)
+		return -ENOMEM;
+	return load_strings(rd);
+}
+
+/* Copies everything. *ret_in_flight: events that some tables may have and others not. */
+static int load_raw(struct mt_mtk_reader *rd, uint64_t *ret_in_flight)
+{
 	uint64_t before = 0;
 	int r = rd->moving ? events_so_far(rd, &before) : 0;
 	if (!r)
@@ -681,20 +322,10 @@ static int load_raw(struct reader *rd, uint64_t *ret_in_flight)
 		r = load_blocks(rd, MT_REGION_LARGE, visit_large);
 	if (!r)
 		r = load_cells(rd);
+	if (!r)
+		r = load_named(rd);
 	if (r)
 		return r;
-	r = load_table(rd, MT_REGION_THREADS, &table, &rd->raw.thread_count);
-	if (r)
-		return r;
-	rd->raw.thread = table;
-	r = load_table(rd, MT_REGION_HISTS, &table, &rd->raw.hist_count);
-	if (r)
-		return r;
-	rd->raw.hist = table;
-	r = load_table(rd, MT_REGION_SITES, &table, &rd->raw.site_count);
-	if (r)
-		return r;
-	rd->raw.site = table;
 	/* a thread that ran when the process ended may have been between two stores */
 	uint64_t threads = rd->raw.thread_count;
 	*ret_in_flight = rd->raw.header.end_kind == MT_END_EXITED && threads <= 2 ? 0 : 2 * threads;
@@ -705,48 +336,10 @@ static int load_raw(struct reader *rd, uint64_t *ret_in_flight)
 	return 0;
 }
 
-/* The tables that others name, in order; raw copies live in `hold` until the end of the call. */
-static int fill_all(struct reader *rd)
-{
-	mt_auto(free) void *nodes = NULL;
-	mt_auto(free) void *modules = NULL;
-	mt_auto(free) void *heaps = NULL;
-	mt_auto(free) void *labels = NULL;
-	uint32_t node_count, module_count, heap_count, label_count;
-	int r = load_table(rd, MT_REGION_NODES, &nodes, &node_count);
-	if (!r)
-		r = load_table(rd, MT_REGION_MODULES, &modules, &module_count);
-	if (!r)
-		r = load_table(rd, MT_REGION_HEAPS, &heaps, &heap_count);
-	if (!r)
-		r = load_table(rd, MT_REGION_LABELS, &labels, &label_count);
-	if (!r)
-		r = fill_strings(rd);
-	if (!r)
-		r = fill_header(rd);
-	if (!r)
-		r = fill_modules(rd, modules, module_count);
-	if (!r)
-		r = fill_nodes(rd, nodes, node_count);
-	if (!r)
-		r = fill_heaps(rd, heaps, heap_count);
-	if (!r)
-		r = fill_labels(rd, labels, label_count);
-	if (!r)
-		r = fill_sites(rd);
-	if (!r)
-		r = fill_threads(rd);
-	if (!r)
-		r = fill_cells(rd);
-	if (!r)
-		r = resolve_blocks(rd);
-	return r;
-}
-
-static void warn_all(struct reader *rd)
+static void warn_all(struct mt_mtk_reader *rd)
 {
 	struct mt_profile *p = rd->profile;
-	for (unsigned i = 0; i < DAMAGES; i++)
+	for (unsigned i = 0; i < MT_MTK_DAMAGES; i++)
 		if (rd->damage[i])
 			mt_profile_warn(p, "%llu %s", (unsigned long long)rd->damage[i],
 					damage_text[i]);
@@ -762,7 +355,7 @@ static void warn_all(struct reader *rd)
 }
 
 /* How a process ended that nobody watched. */
-static void settle_end(struct reader *rd, bool own)
+static void settle_end(struct mt_mtk_reader *rd, bool own)
 {
 	static const uint8_t unknown[16];
 	struct mt_profile *p = rd->profile;
@@ -777,7 +370,7 @@ static void settle_end(struct reader *rd, bool own)
 		p->end_kind = MT_END_UNKNOWN; /* it is gone, or was on another machine */
 }
 
-static int read_source(struct reader *rd, struct mt_profile **ret_profile)
+static int read_source(struct mt_mtk_reader *rd, struct mt_profile **ret_profile)
 {
 	uint64_t in_flight, bad_hists = 0;
 	rd->profile = mt_profile_new();
@@ -790,12 +383,12 @@ static int read_source(struct reader *rd, struct mt_profile **ret_profile)
 	if (r)
 		return r;
 	mt_mtk_time_init(&rd->time, &rd->raw.header, own);
-	r = fill_all(rd);
+	r = mt_mtk_fill(rd);
 	if (!r)
 		r = mt_mtk_sum(rd->profile, &rd->raw, &bad_hists);
 	if (r)
 		return r;
-	rd->damage[BAD_HIST] = bad_hists;
+	rd->damage[MT_MTK_BAD_HIST] = bad_hists;
 	settle_end(rd, own);
 	warn_all(rd);
 	mt_profile_check(rd->profile, in_flight);
@@ -806,7 +399,7 @@ static int read_source(struct reader *rd, struct mt_profile **ret_profile)
 
 int mt_mtk_read_fd(int fd, const char *name, struct mt_profile **ret_profile, struct mt_err *err)
 {
-	mt_auto(reader) struct reader rd = {.profile = NULL};
+	mt_auto(reader) struct mt_mtk_reader rd = {.profile = NULL};
 	int r = mt_mtk_source_fd(&rd.source, fd, name, err);
 	if (r)
 		return r;
@@ -817,7 +410,7 @@ int mt_mtk_read_fd(int fd, const char *name, struct mt_profile **ret_profile, st
 int mt_mtk_read_memory(const void *data, size_t len, const char *name,
 		       struct mt_profile **ret_profile, struct mt_err *err)
 {
-	mt_auto(reader) struct reader rd = {.profile = NULL};
+	mt_auto(reader) struct mt_mtk_reader rd = {.profile = NULL};
 	int r = mt_mtk_source_memory(&rd.source, data, len, name, err);
 	if (r)
 		return r;

@@ -19,7 +19,12 @@ struct mt_mtk_raw {
 	struct mt_state_hist *hist;
 	struct mt_state_site *site;
 	struct mt_state_thread *thread;
+	struct mt_state_module *module;
+	struct mt_state_node *node;
+	struct mt_state_heap *heap;
+	struct mt_state_label *label;
 	uint32_t cell_count, hist_count, site_count, thread_count;
+	uint32_t module_count, node_count, heap_count, label_count;
 };
 
 /*

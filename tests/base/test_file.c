@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/path.h"
 
 struct folder {
 	char dir[256], file[300];
@@ -159,54 +158,6 @@ static void every_allocation_may_fail(void **state)
 	free(text);
 }
 
-static void paths_are_taken_apart_and_joined(void **state)
-{
-	static const struct {
-		const char *path, *dir, *base;
-	} cases[] = {
-		{"/usr/bin/x", "/usr/bin", "x"},
-		{"x", ".", "x"},
-		{"/x", "/", "x"},
-		{"a/b", "a", "b"},
-		{"a//b", "a", "b"},
-		{"//x", "/", "x"},
-		{"a/", "a", ""},
-		{"", ".", ""},
-		{"/", "/", ""},
-	};
-	for (size_t i = 0; i < MT_ARRAY_LEN(cases); i++) {
-		mt_auto(free) char *dir = mt_path_dir(cases[i].path);
-		assert_string_equal(dir, cases[i].dir);
-		assert_string_equal(mt_path_base(cases[i].path), cases[i].base);
-	}
-	static const char *const joins[][3] = {
-		{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"},
-		{"", "b", "b"},    {"a", "/b", "/b"},  {".", "b", "./b"},
-	};
-	for (size_t i = 0; i < MT_ARRAY_LEN(joins); i++) {
-		mt_auto(free) char *path = mt_path_join(joins[i][0], joins[i][1]);
-		assert_string_equal(path, joins[i][2]);
-	}
-}
-
-static void folders_are_made_with_their_parents(void **state)
-{
-	struct folder *f = *state;
-	char deep[400], part[400];
-	struct mt_err err;
-	snprintf(deep, sizeof(deep), "%s/a/b/c", f->dir);
-	assert_int_equal(mt_path_make_dirs(deep, 0700, NULL), 0);
-	assert_int_equal(mt_path_make_dirs(deep, 0700, NULL), 0); /* already there */
-	assert_int_equal(rmdir(deep), 0);
-	snprintf(part, sizeof(part), "%s/a/b", f->dir);
-	assert_int_equal(rmdir(part), 0);
-	snprintf(part, sizeof(part), "%s/a", f->dir);
-	assert_int_equal(rmdir(part), 0);
-	assert_int_equal(mt_file_write_atomic(f->file, "", 0, 0600, NULL), 0);
-	assert_int_equal(mt_path_make_dirs(f->file, 0700, &err), -ENOTDIR);
-	assert_non_null(strstr(err.text, "cannot create directory '"));
-}
-
 #define WITH_FOLDER(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -221,8 +172,6 @@ int main(void)
 		cmocka_unit_test(full_disk_is_an_error),
 		WITH_FOLDER(positioned_reads_are_short_only_at_the_end),
 		WITH_FOLDER(every_allocation_may_fail),
-		cmocka_unit_test(paths_are_taken_apart_and_joined),
-		WITH_FOLDER(folders_are_made_with_their_parents),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,11 +12,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/file.h"
+#include "core/clock.h"
 #include "formats/mtk_read.h"
 #include "support/mtk_builder.h"
 
@@ -57,6 +59,37 @@ MT_UNUSED static void assert_no_warnings(const struct mt_profile *p)
 {
 	if (p->warning_count)
 		fail_msg("warning: %s", p->warning[0]);
+}
+
+/* Makes the header that of a process of this machine that runs now: our own. */
+MT_UNUSED static void make_ours(struct mt_state_header *h)
+{
+	mt_auto(free) char *text = NULL;
+	size_t len;
+	unsigned digits = 0;
+	assert_int_equal(mt_file_read("/proc/sys/kernel/random/boot_id", 100, &text, &len, NULL),
+			 0);
+	for (char *s = text; *s && digits < 32; s++) {
+		char two[2] = {*s, 0};
+		if (*s == '-')
+			continue;
+		h->boot_id[digits / 2] =
+			(uint8_t)(h->boot_id[digits / 2] << 4 | strtoul(two, NULL, 16));
+		digits++;
+	}
+	h->arch = MT_ARCH_X86_64;
+#if defined(__aarch64__)
+	h->arch = MT_ARCH_AARCH64;
+#endif
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	h->tick_start = mt_clock_ticks();
+	h->mono_start_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	h->tick_mark = 0;
+	h->end_kind = MT_END_RUNNING;
+	h->pid = getpid();
+	h->proc_start = 0;
+	h->now_unit = 0;
 }
 
 #endif

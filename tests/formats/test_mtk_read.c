@@ -5,9 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
-
-#include "core/clock.h"
 
 static void header_fields_reach_the_profile(void **state)
 {
@@ -440,36 +437,6 @@ static void holes_between_blocks_are_skipped(void **state)
 	assert_int_equal(p->blocks, 13);
 	assert_int_equal(p->site[1].live_bytes, 1018);
 	mt_profile_free(p);
-}
-
-static void make_ours(struct mt_state_header *h)
-{
-	mt_auto(free) char *text = NULL;
-	size_t len;
-	unsigned digits = 0;
-	assert_int_equal(mt_file_read("/proc/sys/kernel/random/boot_id", 100, &text, &len, NULL),
-			 0);
-	for (char *s = text; *s && digits < 32; s++) {
-		char two[2] = {*s, 0};
-		if (*s == '-')
-			continue;
-		h->boot_id[digits / 2] =
-			(uint8_t)(h->boot_id[digits / 2] << 4 | strtoul(two, NULL, 16));
-		digits++;
-	}
-	h->arch = MT_ARCH_X86_64;
-#if defined(__aarch64__)
-	h->arch = MT_ARCH_AARCH64;
-#endif
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	h->tick_start = mt_clock_ticks();
-	h->mono_start_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-	h->tick_mark = 0;
-	h->end_kind = MT_END_RUNNING;
-	h->pid = getpid();
-	h->proc_start = 0;
-	h->now_unit = 0;
 }
 
 static void running_process_is_seen_and_its_clock_is_calibrated(void **state)
