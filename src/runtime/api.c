@@ -135,8 +135,6 @@ static struct mt_thread *begin(void)
 	return mt_enter(&t) == MT_ENTER_TRACK ? t : NULL;
 }
 
-static uint32_t names_lock;
-
 static const char *string_at(uint32_t offset)
 {
 	return (const char *)mt_storage_base(MT_REGION_STRINGS) + offset;
@@ -166,9 +164,9 @@ uint32_t memtrack_heap_register(const char *name)
 	uint32_t heap = 0;
 	if (!t)
 		return 0;
-	if (mt_lock(&names_lock)) {
+	if (mt_lock(&mt_rt.names_lock)) {
 		heap = find_heap_locked(name);
-		mt_unlock(&names_lock);
+		mt_unlock(&mt_rt.names_lock);
 	}
 	mt_leave(t);
 	return heap;

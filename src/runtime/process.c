@@ -147,7 +147,7 @@ static void forget_all(void)
 	mt_record_forget();
 	mt_mapping_forget();
 	mt_thread_set_self(NULL);
-	mt_rt.modules_lock = 0;
+	mt_rt.modules_lock = mt_rt.names_lock = mt_rt.search_lock = 0;
 	mt_rt.no_storage = 0;
 	mt_rt.single = 0;
 }
@@ -172,6 +172,7 @@ MT_COLD void mt_rt_child(void)
 		 */
 		mt_storage_detach();
 		mt_rt_stop();
+		mt_thread_set_self(NULL);
 		return;
 	}
 	mt_sys_munmap(mt_rt.hdr, mt_rt.file_bytes);
@@ -216,6 +217,8 @@ MT_COLD enum mt_enter mt_enter_slow(struct mt_thread **ret_thread)
 		return MT_ENTER_NESTED;
 	t->depth = 1;
 	MT_SIGNAL_FENCE();
+	if (mt_thread_self_again() != t) /* a signal handler forked meanwhile: see mt_enter() */
+		return MT_ENTER_PASS;
 	return MT_ENTER_TRACK;
 }
 
@@ -226,8 +229,12 @@ static int after_fork(int pid)
 {
 	if (pid == 0)
 		mt_rt_child();
-	else if (pid > 0 && mt_rt.phase == MT_RT_ON)
+	else if (pid > 0 && mt_rt.phase == MT_RT_ON) {
+		const struct mt_thread *t = mt_thread_self();
 		__atomic_fetch_add(&mt_rt.hdr->children_seen, 1, __ATOMIC_RELAXED);
+		if (t && t->depth && mt_rt.options.follow) /* forked inside a hook: see mt_rt_child() */
+			mt_rt_lost(MT_LOST_CHILD);
+	}
 	return pid;
 }
 

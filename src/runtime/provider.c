@@ -67,8 +67,7 @@ static struct search {
 	const struct mt_module *order[ORDER_MAX];
 	uint32_t count, self_at;
 	const struct mt_module *self;
-} search; /* guarded by search_lock */
-static uint32_t search_lock;
+} search; /* guarded by mt_rt.search_lock */
 
 static void begin_search(struct search *s, const struct mt_module_list *list)
 {
@@ -167,7 +166,7 @@ static void describe(const struct search *s)
 
 static void resolve_all(const struct mt_module_list *list)
 {
-	if (!mt_lock(&search_lock))
+	if (!mt_lock(&mt_rt.search_lock))
 		return;
 	begin_search(&search, list);
 	for (int f = 0; f < MT_FAMILY_COUNT; f++)
@@ -175,7 +174,7 @@ static void resolve_all(const struct mt_module_list *list)
 	resolve_cxx(&search);
 	resolve_system(&search);
 	describe(&search);
-	mt_unlock(&search_lock);
+	mt_unlock(&mt_rt.search_lock);
 }
 
 #endif

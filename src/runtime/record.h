@@ -37,12 +37,19 @@ enum mt_enter mt_enter_slow(struct mt_thread **ret_thread);
 MT_INLINE enum mt_enter mt_enter(struct mt_thread **ret_thread)
 {
 	struct mt_thread *t = mt_thread_self();
-	/* three reasons for the slow way, in one branch: no state, inside already, or a forked child */
-	if (MT_LIKELY(t && !t->depth && mt_rt_wipe[0] && !mt_rt.compare_pid)) {
+	if (MT_LIKELY(t && !t->depth)) {
 		t->depth = 1;
 		MT_SIGNAL_FENCE();
-		*ret_thread = t;
-		return MT_ENTER_TRACK;
+		/*
+		 * Asked after the guard is up: a signal handler that forks before it makes a child in
+		 * which this state is gone, one that forks after it makes a child that knows.
+		 */
+		if (MT_LIKELY(mt_thread_self_again() == t && mt_rt_wipe[0] && !mt_rt.compare_pid)) {
+			*ret_thread = t;
+			return MT_ENTER_TRACK;
+		}
+		if (mt_thread_self_again() == t)
+			t->depth = 0;
 	}
 	return mt_enter_slow(ret_thread);
 }

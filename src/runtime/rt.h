@@ -109,6 +109,8 @@ struct mt_rt {
 
 	/* modules; guarded by modules_lock, list published through mt_unwind.modules */
 	uint32_t modules_lock;
+	uint32_t names_lock;  /* heaps by name */
+	uint32_t search_lock; /* search for originals */
 	uint64_t notifier_patched; /* 1: the loader bumps mt_rt_change_count by itself */
 	uint32_t wipe_armed;
 };

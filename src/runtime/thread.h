@@ -17,6 +17,12 @@ MT_INLINE struct mt_thread *mt_thread_self(void)
 	return mt_self;
 }
 
+/* The same, read from memory once more: a signal handler may have changed it. */
+MT_INLINE struct mt_thread *mt_thread_self_again(void)
+{
+	return *(struct mt_thread *volatile *)&mt_self;
+}
+
 MT_INLINE void mt_thread_set_self(struct mt_thread *t)
 {
 	mt_self = t;
