@@ -231,13 +231,13 @@ static int name_by_symbol(struct resolver *r, const struct mt_symtab_hit *hit,
 			  struct mt_symset_frame *frame)
 {
 	const char *version = strchr(hit->name, '@'); /* "memcpy@@GLIBC_2.14" in some .symtab */
+	uint32_t plain;
 	int e = mt_symset_string(r->set, hit->name, &frame->mangled);
-	if (e)
-		return e;
-	if (version && version > hit->name)
-		return mt_strings_intern(&r->set->strings, hit->name, (size_t)(version - hit->name),
-					 &frame->function);
-	return intern_demangled(r, frame->mangled, &frame->function);
+	plain = frame->mangled;
+	if (!e && version && version > hit->name)
+		e = mt_strings_intern(&r->set->strings, hit->name, (size_t)(version - hit->name),
+				      &plain);
+	return e ? e : intern_demangled(r, plain, &frame->function);
 }
 
 /* What the ELF symbol adds to the real (not inlined) function: the offset, and a name if need be.
