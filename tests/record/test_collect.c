@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* Private directories, and state files that are taken out of them. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "formats/mtk_read.h"
+#include "model/profile.h"
+#include "record/collect.h"
+#include "record/launch.h"
+#include "record/statedir.h"
+#include "support/mtk_builder.h"
+#include "target/process.h"
+
+static char out[64];
+static struct mt_statedir dir;
+
+static int setup(void **state)
+{
+	char pattern[128];
+
+	snprintf(out, sizeof(out), "/tmp/memtrack-test-collect-XXXXXX");
+	if (!mkdtemp(out))
+		return -1;
+	snprintf(pattern, sizeof(pattern), "%s/%%e.%%p.mtk", out);
+	return mt_statedir_create(pattern, &dir, NULL);
+}
+
+static int teardown(void **state)
+{
+	char command[256];
+
+	if (dir.path) {
+		snprintf(command, sizeof(command), "rm -rf '%s'", dir.path);
+		if (system(command))
+			return -1;
+	}
+	mt_statedir_done(&dir);
+	snprintf(command, sizeof(command), "rm -rf '%s'", out);
+	return system(command);
+}
+
+/* A state file of a process; pid 0: ourselves, who run. */
+static void add_file(const char *name, int pid, uint32_t end_kind)
+{
+	struct mtk_builder *b = mtk_builder_sample();
+	struct mt_state_header *h = mtk_builder_header(b);
+	struct mt_process self;
+	char path[256];
+	uint8_t *data;
+	size_t len;
+
+	h->pid = pid;
+	h->end_kind = end_kind;
+	h->end_code = 0;
+	h->tick_mark = h->mono_mark_ns = 0;
+	if (!pid) {
+		assert_int_equal(mt_process_read(getpid(), &self), 0);
+		h->pid = getpid();
+		h->proc_start = self.start_ticks;
+		assert_int_equal(mt_process_boot_id(h->boot_id), 0);
+	}
+	snprintf(path, sizeof(path), "%s/%s", dir.path, name);
+	data = mtk_builder_bytes(b, &len);
+	assert_int_equal(mt_file_write_atomic(path, data, len, 0600, NULL), 0);
+	free(data);
+	mtk_builder_free(b);
+}
+
+static void collect(const struct mt_collect_end *end, struct mt_collection *ret)
+{
+	char pattern[128];
+
+	*ret = (struct mt_collection){0};
+	snprintf(pattern, sizeof(pattern), "%s/%%e.%%p.mtk", out);
+	assert_int_equal(mt_collect_dir(dir.path, pattern, end, ret, NULL), 0);
+}
+
+static struct mt_profile *read_out(const char *name)
+{
+	struct mt_profile *p = NULL;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", out, name);
+	assert_int_equal(mt_mtk_read(path, &p, NULL), 0);
+	return p;
+}
+
+static bool is_there(const char *base, const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", base, name);
+	return !access(path, F_OK);
+}
+
+enum { DEAD_PID = 4194400 }; /* above the kernel's largest pid */
+
+static void finished_files_move_and_say_how_they_ended(void **state)
+{
+	struct mt_collect_end end = {DEAD_PID, 7 << 8}; /* exit status 7 */
+	struct mt_collection c;
+	struct mt_profile *p;
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	collect(&end, &c);
+	assert_int_equal(c.count, 1);
+	assert_int_equal(c.item[0].kind, MT_COLLECTED);
+	assert_string_equal(c.item[0].program, "server");
+	assert_false(is_there(dir.path, "4194400.1.mtk"));
+	p = read_out("server.4194400.mtk");
+	assert_int_equal(p->end_kind, MT_END_EXITED);
+	assert_int_equal(p->end_code, 7);
+	mt_profile_free(p);
+	mt_collection_done(&c);
+}
+
+static void a_killed_child_keeps_its_signal(void **state)
+{
+	struct mt_collect_end end = {DEAD_PID, SIGSEGV};
+	struct mt_collection c;
+	struct mt_profile *p;
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	collect(&end, &c);
+	p = read_out("server.4194400.mtk");
+	assert_int_equal(p->end_kind, MT_END_SIGNALED);
+	assert_int_equal(p->end_code, SIGSEGV);
+	mt_profile_free(p);
+	mt_collection_done(&c);
+}
+
+static void programs_that_exec_get_numbers(void **state)
+{
+	struct mt_collect_end end = {DEAD_PID, 0};
+	struct mt_collection c;
+	struct mt_profile *p;
+
+	add_file("4194400.2.mtk", DEAD_PID, MT_END_RUNNING);
+	add_file("4194400.10.mtk", DEAD_PID, MT_END_RUNNING);
+	collect(&end, &c);
+	assert_int_equal(c.count, 2);
+	p = read_out("server.4194400.mtk");
+	assert_int_equal(p->end_kind, MT_END_EXEC);
+	mt_profile_free(p);
+	p = read_out("server.4194400-2.mtk");
+	assert_int_equal(p->end_kind, MT_END_EXITED);
+	mt_profile_free(p);
+	mt_collection_done(&c);
+}
+
+static void other_processes_ended_unseen(void **state)
+{
+	struct mt_collect_end end = {DEAD_PID + 1, 0};
+	struct mt_collection c;
+	struct mt_profile *p;
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	collect(&end, &c);
+	p = read_out("server.4194400.mtk");
+	assert_int_equal(p->end_kind, MT_END_UNKNOWN);
+	mt_profile_free(p);
+	mt_collection_done(&c);
+}
+
+static void running_processes_keep_their_file(void **state)
+{
+	struct mt_collection c;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%d.1.mtk", (int)getpid());
+	add_file(name, 0, MT_END_RUNNING);
+	collect(NULL, &c);
+	assert_int_equal(c.count, 1);
+	assert_int_equal(c.item[0].kind, MT_RUNNING);
+	assert_int_equal(c.item[0].pid, getpid());
+	assert_true(is_there(dir.path, name));
+	mt_collection_done(&c);
+}
+
+static void a_file_that_is_being_started_is_not_finished(void **state)
+{
+	struct mt_collection c;
+	char path[256], name[64];
+
+	snprintf(name, sizeof(name), "%d.1.mtk", (int)getpid());
+	snprintf(path, sizeof(path), "%s/%s", dir.path, name);
+	assert_int_equal(mt_file_write_atomic(path, "", 0, 0600, NULL), 0);
+	collect(NULL, &c);
+	assert_int_equal(c.item[0].kind, MT_RUNNING);
+	assert_true(is_there(dir.path, name));
+	mt_collection_done(&c);
+}
+
+static void empty_files_of_dead_processes_go(void **state)
+{
+	struct mt_collection c;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/4194400.1.mtk", dir.path);
+	assert_int_equal(mt_file_write_atomic(path, "", 0, 0600, NULL), 0);
+	collect(NULL, &c);
+	assert_int_equal(c.count, 0);
+	assert_false(is_there(dir.path, "4194400.1.mtk"));
+	mt_collection_done(&c);
+}
+
+static void files_that_cannot_be_moved_stay(void **state)
+{
+	struct mt_collection c = {0};
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	assert_int_equal(mt_collect_dir(dir.path, "/nonexistent-dir/%p.mtk", NULL, &c, NULL), 0);
+	assert_int_equal(c.item[0].kind, MT_KEPT);
+	assert_string_equal(c.item[0].why, "cannot create '/nonexistent-dir/4194400.mtk': No such "
+					   "file or directory");
+	assert_true(is_there(dir.path, "4194400.1.mtk"));
+	mt_collection_done(&c);
+}
+
+static void damaged_files_stay(void **state)
+{
+	struct mt_collection c;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/4194400.1.mtk", dir.path);
+	assert_int_equal(mt_file_write_atomic(path, "not a state file", 16, 0600, NULL), 0);
+	collect(NULL, &c);
+	assert_int_equal(c.count, 1);
+	assert_int_equal(c.item[0].kind, MT_KEPT);
+	assert_true(is_there(dir.path, "4194400.1.mtk"));
+	mt_collection_done(&c);
+}
+
+static void foreign_names_are_left_alone(void **state)
+{
+	struct mt_collection c;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/notes.mtk", dir.path);
+	assert_int_equal(mt_file_write_atomic(path, "x", 1, 0600, NULL), 0);
+	collect(NULL, &c);
+	assert_int_equal(c.count, 0);
+	assert_true(is_there(dir.path, "notes.mtk"));
+	mt_collection_done(&c);
+}
+
+static void the_directory_is_private(void **state)
+{
+	struct stat st;
+
+	assert_int_equal(stat(dir.path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_true(is_there(dir.path, "output"));
+}
+
+static void a_living_launcher_keeps_others_out(void **state)
+{
+	struct mt_statedir other = {.lock_fd = -1};
+	char *pattern = NULL;
+
+	assert_int_equal(mt_statedir_adopt(dir.path, &other, &pattern), -EAGAIN);
+	close(dir.lock_fd);
+	dir.lock_fd = -1;
+	assert_int_equal(mt_statedir_adopt(dir.path, &other, &pattern), 0);
+	assert_non_null(strstr(pattern, "/%e.%p.mtk"));
+	free(pattern);
+	mt_statedir_remove(&other);
+	assert_int_equal(access(dir.path, F_OK), -1);
+}
+
+static void abandoned_directories_are_collected(void **state)
+{
+	struct mt_collection c = {0};
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	mt_collect_abandoned(&c);
+	assert_true(is_there(dir.path, "4194400.1.mtk")); /* we hold the lock */
+	close(dir.lock_fd);
+	dir.lock_fd = -1;
+	mt_collect_abandoned(&c);
+	assert_true(is_there(out, "server.4194400.mtk"));
+	assert_int_equal(access(dir.path, F_OK), -1);
+	mt_collection_done(&c);
+}
+
+static void a_directory_with_files_is_not_removed(void **state)
+{
+	char *path = strdup(dir.path);
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	mt_statedir_remove(&dir);
+	assert_true(is_there(path, "4194400.1.mtk"));
+	dir.path = path; /* for teardown */
+}
+
+static void the_environment_has_the_contract(void **state)
+{
+	static char *env[] = {(char *)"A=1", (char *)"LD_PRELOAD=/x.so",
+			      (char *)"MEMTRACK_MODE=off", (char *)"B=2", NULL};
+	struct mt_launch l = {
+		.library = "/lib/m.so", .state_dir = "/dev/shm/d", .options = "depth=3"};
+	char **got = mt_launch_environment(&l, env, 99);
+	static const char *const want[] = {"A=1",
+					   "B=2",
+					   "LD_PRELOAD=/lib/m.so:/x.so",
+					   "MEMTRACK_MODE=full",
+					   "MEMTRACK_OPTIONS=depth=3",
+					   "MEMTRACK_STATE_DIR=/dev/shm/d",
+					   "MEMTRACK_LAUNCHER=99"};
+
+	for (size_t i = 0; i < 7; i++)
+		assert_string_equal(got[i], want[i]);
+	assert_null(got[7]);
+	free(got);
+	env[1] = (char *)"LD_PRELOAD=";
+	got = mt_launch_environment(&l, env, 99);
+	assert_string_equal(got[2], "LD_PRELOAD=/lib/m.so");
+	free(got);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(finished_files_move_and_say_how_they_ended),
+		TEST(a_killed_child_keeps_its_signal),
+		TEST(programs_that_exec_get_numbers),
+		TEST(other_processes_ended_unseen),
+		TEST(running_processes_keep_their_file),
+		TEST(a_file_that_is_being_started_is_not_finished),
+		TEST(empty_files_of_dead_processes_go),
+		TEST(files_that_cannot_be_moved_stay),
+		TEST(damaged_files_stay),
+		TEST(foreign_names_are_left_alone),
+		TEST(the_directory_is_private),
+		TEST(a_living_launcher_keeps_others_out),
+		TEST(abandoned_directories_are_collected),
+		TEST(a_directory_with_files_is_not_removed),
+		cmocka_unit_test(the_environment_has_the_contract),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
