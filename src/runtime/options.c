@@ -106,22 +106,27 @@ static int set_option(struct mt_options *o, struct word name, struct word value)
 	return err;
 }
 
+static int is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n';
+}
+
 static int read_words(const char *s, struct mt_options *o, struct word *ret_bad)
 {
 	while (*s) {
 		struct word all = {s, 0}, name, value = {s, 0};
-		while (*s == ' ' || *s == '\t' || *s == '\n')
+		while (is_blank(*s))
 			s++;
 		if (!*s)
 			break;
 		all.at = name.at = s;
-		while (*s && *s != '=' && *s != ' ')
+		while (*s && *s != '=' && !is_blank(*s))
 			s++;
 		name.len = (size_t)(s - name.at);
 		if (*s == '=')
 			s++;
 		value.at = s;
-		while (*s && *s != ' ')
+		while (*s && !is_blank(*s))
 			s++;
 		value.len = (size_t)(s - value.at);
 		all.len = (size_t)(s - all.at);

@@ -334,11 +334,11 @@ static uint32_t make_label_locked(const char *text, uint64_t key)
 {
 	if (table_room_locked(&label_table))
 		return 0;
-	uint32_t number = mt_storage_take(MT_REGION_LABELS, 1);
+	uint32_t name = mt_storage_string(text), number = name ? mt_storage_take(MT_REGION_LABELS, 1) : 0;
 	if (!number)
 		return 0;
 	struct mt_state_label *label = mt_storage_base(MT_REGION_LABELS);
-	label[number].name_string = mt_storage_string(text);
+	label[number].name_string = name;
 	table_put(label_table, key, 0, number);
 	return number;
 }

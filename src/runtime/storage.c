@@ -95,29 +95,6 @@ static int open_in_directory(void)
 	return -MT_EEXIST;
 }
 
-static int open_file(void)
-{
-	static const char *const parents[] = {"/dev/shm", "/tmp"};
-	int fd = -MT_ENOENT;
-	struct mt_fmt f;
-	const char *given = mt_rt.options.state_dir;
-	if (mt_rt.state_dir[0] || given[0]) { /* forked child: the parent's directory */
-		if (!mt_rt.state_dir[0]) {
-			mt_fmt_init(&f, mt_rt.state_dir, sizeof(mt_rt.state_dir));
-			mt_fmt_str(&f, given);
-		}
-		fd = open_in_directory();
-		if (fd >= 0)
-			return fd;
-	}
-	for (size_t i = 0; i < MT_ARRAY_LEN(parents) && fd < 0; i++) {
-		fd = make_directory(parents[i]);
-		if (fd == 0)
-			fd = open_in_directory();
-	}
-	return fd;
-}
-
 /* Storage for [at, at + bytes) of the mapping. 0 or a negative errno value. */
 static int populate(uint64_t at, uint64_t bytes)
 {
@@ -256,29 +233,58 @@ static int first_elements(void)
 	return mt_rt.no_storage ? -MT_ENOSPC : 0;
 }
 
-int mt_storage_create(void)
+static void set_bases(void)
 {
-	int fd = open_file();
+	mt_rt.live = mt_storage_base(MT_REGION_LIVE);
+	mt_rt.cells = mt_storage_base(MT_REGION_CELLS);
+	mt_rt.sites = mt_storage_base(MT_REGION_SITES);
+	mt_rt.nodes = mt_storage_base(MT_REGION_NODES);
+	mt_rt.large = mt_storage_base(MT_REGION_LARGE);
+	mt_rt.threads = mt_storage_base(MT_REGION_THREADS);
+	mt_rt.tick_start = mt_rt.hdr->tick_start;
+	mt_rt.unit_shift = mt_rt.hdr->unit_shift;
+}
+
+/* A complete file in mt_rt.state_dir. 0, or a negative errno value and nothing is left. */
+static int create_in_directory(void)
+{
+	int fd = open_in_directory();
 	if (fd < 0)
 		return fd;
 	int err = map_file(fd);
 	mt_sys_close(fd);
 	if (!err) {
-		mt_rt.live = mt_storage_base(MT_REGION_LIVE);
-		mt_rt.cells = mt_storage_base(MT_REGION_CELLS);
-		mt_rt.sites = mt_storage_base(MT_REGION_SITES);
-		mt_rt.nodes = mt_storage_base(MT_REGION_NODES);
-		mt_rt.large = mt_storage_base(MT_REGION_LARGE);
-		mt_rt.threads = mt_storage_base(MT_REGION_THREADS);
-		mt_rt.tick_start = mt_rt.hdr->tick_start;
-		mt_rt.unit_shift = mt_rt.hdr->unit_shift;
+		set_bases();
 		err = first_elements();
 	}
-	if (err) {
-		mt_storage_unlink();
-		if (mt_rt.hdr)
-			mt_sys_munmap(mt_rt.hdr, mt_rt.file_bytes);
-		mt_rt.hdr = NULL;
+	if (!err)
+		return 0;
+	mt_sys_unlink(mt_rt.state_path);
+	if (mt_rt.hdr)
+		mt_sys_munmap(mt_rt.hdr, mt_rt.file_bytes);
+	mt_rt.hdr = NULL;
+	mt_rt.no_storage = 0;
+	return err;
+}
+
+int mt_storage_create(void)
+{
+	static const char *const parents[] = {"/dev/shm", "/tmp"};
+	int err = -MT_ENOENT;
+	struct mt_fmt f;
+	if (!mt_rt.state_dir[0] && mt_rt.options.state_dir[0]) { /* else a forked child: the parent's */
+		mt_fmt_init(&f, mt_rt.state_dir, sizeof(mt_rt.state_dir));
+		mt_fmt_str(&f, mt_rt.options.state_dir);
+	}
+	if (mt_rt.state_dir[0])
+		err = create_in_directory();
+	for (size_t i = 0; err && i < MT_ARRAY_LEN(parents); i++) { /* missing, full, not ours */
+		err = make_directory(parents[i]);
+		if (err)
+			continue;
+		err = create_in_directory();
+		if (err)
+			mt_sys3(__NR_unlinkat, MT_AT_FDCWD, mt_rt.state_dir, 0x200 /* AT_REMOVEDIR */);
 	}
 	return err;
 }
