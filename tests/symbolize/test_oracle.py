@@ -4,10 +4,10 @@
 
 usage: test_oracle.py LOOK_UP [FILE...]
 
-Addresses are return address - 1 of call instructions: all, or one in n of a file with very many. Compared are, for every inline level, the base
-name of the file and the line; the two oracles differ from each other at times (recursive inlining, which
-of two equal symbols), so an address counts as right when one of them agrees in full. The function's name is
-compared with eu-addr2line's where the levels agree.
+Addresses are return address - 1 of call instructions: all, or one in n of a file with very many. Compared
+are, for every inline level, the base name of the file and the line; the two oracles differ from each other
+at times (recursive inlining, which of two equal symbols), so an address counts as right when one of them
+agrees in full. The function's name is compared with eu-addr2line's where the levels agree.
 """
 import pathlib
 import re
