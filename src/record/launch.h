@@ -40,7 +40,7 @@ int mt_launch_run(const struct mt_launch *launch, struct mt_launch_end *ret_end,
 char **mt_launch_environment(const struct mt_launch *launch, char *const *env, pid_t launcher);
 
 /*
- * Finds libmemtrack.so: $MEMTRACK_LIB, else beside our own executable, else in ../runtime beside
+ * Finds libmemtrack.so: $MEMTRACK_LIB, else beside our own executable, else in ../lib beside
  * it, else in libdir. Heap; caller frees; NULL with *err.
  */
 char *mt_launch_find_library(const char *libdir, struct mt_err *err);
