@@ -190,6 +190,7 @@ void fixture_end(void)
 	mt_thread_set_self(NULL);
 	if (mt_rt.hdr) {
 		mt_storage_unlink();
+		rmdir(mt_rt.state_dir); /* of its own, when the given one was full */
 		munmap(mt_rt.hdr, mt_rt.file_bytes);
 	}
 	if (mt_rt.arena)
