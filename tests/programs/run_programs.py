@@ -347,30 +347,37 @@ def full_shm(bench, size):
 
 @test
 def missing_shm(bench):
-    _private_mounts(bench, "mount -t tmpfs -o size=1m,mode=000,ro tmpfs /dev/shm")
+    """Nothing can be made in /dev/shm: the state file is in /tmp, complete."""
+    _private_mounts(bench, "mount -t tmpfs -o ro tmpfs /dev/shm", whole=True)
 
 
 @test
 def read_only_cwd(bench):
-    _private_mounts(bench, "mount -t tmpfs -o ro tmpfs /mnt && cd /mnt", whole=True)
+    _private_mounts(bench, "mount -t tmpfs -o ro tmpfs /mnt && cd /mnt && mount -t tmpfs tmpfs /dev/shm", whole=True)
 
 
 def _private_mounts(bench, setup, whole=False):
+    """Runs churn.c after `setup` in mounts of its own; /tmp is empty there, too."""
     if os.getuid() or subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
         raise Skip("needs root and mount namespaces")
-    out = os.path.join(bench.work, "out")
-    os.makedirs(out, exist_ok=True)
+    if bench.bin.startswith("/tmp/"):
+        raise Skip("the build directory would be hidden by the mount on /tmp")
+    out = os.path.join(bench.cwd, "out")
+    shutil.rmtree(out, ignore_errors=True)
+    os.makedirs(out)
     # the state file is copied out before the mount is gone
-    script = ("%s; env LD_PRELOAD=\"$TRACK\" \"$0\"; status=$?; "
-              "cp --sparse=always /dev/shm/memtrack-*/*.mtk %s 2>/dev/null; exit $status" % (setup, out))
+    script = ("mount -t tmpfs tmpfs /tmp && %s; env LD_PRELOAD=\"$TRACK\" \"$0\"; status=$?; "
+              "cp --sparse=always /dev/shm/memtrack-*/*.mtk /tmp/memtrack-*/*.mtk %s 2>/dev/null; "
+              "exit $status" % (setup, out))
     command = ["unshare", "-m", "sh", "-c", script, bench.build("churn.c")]
-    bare = bench.run(command, False)
-    env = {"MEMTRACK_STATE_DIR": None, "MEMTRACK_DIR": bench.cwd, "TRACK": bench.lib, "LD_PRELOAD": None}
-    tracked = bench.run(command, True, **env)
-    bench.expect("exit status", tracked.status, bare.status)
-    bench.expect("stdout", tracked.stdout, bare.stdout)
-    bench.expect("stderr", tracked.stderr, bare.stderr)
+    bare = bench.run(command, False, TRACK="")
+    shutil.rmtree(out)
+    os.makedirs(out)
+    tracked = bench.run(command, True, MEMTRACK_STATE_DIR=None, MEMTRACK_DIR=None, TRACK=bench.lib, LD_PRELOAD=None)
+    for what in "stdout", "stderr", "status":
+        bench.expect(what, getattr(tracked, what), getattr(bare, what))
     tracked.states = [mtk.State(path) for path in glob.glob(out + "/*.mtk")]
+    bench.expect("state files", len(tracked.states), 1)
     _nothing_hidden(bench, tracked, must_be_whole=whole)
 
 
