@@ -92,4 +92,50 @@ MT_UNUSED static void make_ours(struct mt_state_header *h)
 	h->now_unit = 0;
 }
 
+/* Field by field: structs have padding. */
+MT_UNUSED static void assert_same_blocks(const struct mt_profile *a, const struct mt_profile *b)
+{
+	assert_int_equal(a->blocks, b->blocks);
+	for (uint64_t i = 0; i < a->blocks; i++) {
+		const struct mt_profile_block *x = &a->block[i], *y = &b->block[i];
+		assert_int_equal(x->address, y->address);
+		assert_int_equal(x->size, y->size);
+		assert_int_equal(x->born_ns, y->born_ns);
+		assert_int_equal(x->site, y->site);
+		assert_int_equal(x->thread, y->thread);
+		assert_int_equal(x->heap, y->heap);
+	}
+}
+
+MT_UNUSED static void assert_same_threads(const struct mt_profile *a, const struct mt_profile *b)
+{
+	assert_int_equal(a->thread_count, b->thread_count);
+	for (uint32_t i = 0; i < a->thread_count; i++) {
+		const struct mt_profile_thread *x = &a->thread[i], *y = &b->thread[i];
+		assert_int_equal(x->tid, y->tid);
+		assert_string_equal(x->name, y->name);
+		assert_memory_equal(x->heap, y->heap, sizeof(x->heap));
+		assert_int_equal(x->live_bytes, y->live_bytes);
+		assert_int_equal(x->peak_bytes, y->peak_bytes);
+	}
+}
+
+MT_UNUSED static void assert_same_sites(const struct mt_profile *a, const struct mt_profile *b)
+{
+	assert_int_equal(a->site_count, b->site_count);
+	for (uint32_t i = 0; i < a->site_count; i++) {
+		const struct mt_profile_site *x = &a->site[i], *y = &b->site[i];
+		assert_int_equal(x->node, y->node);
+		assert_int_equal(x->heap, y->heap);
+		assert_int_equal(x->call, y->call);
+		assert_memory_equal(&x->counts, &y->counts, sizeof(x->counts));
+		assert_int_equal(x->live_bytes, y->live_bytes);
+		assert_int_equal(x->peak_bytes, y->peak_bytes);
+		assert_int_equal(x->at_peak_bytes, y->at_peak_bytes);
+		assert_memory_equal(x->size_hist, y->size_hist, sizeof(x->size_hist));
+		assert_memory_equal(x->life_hist, y->life_hist, sizeof(x->life_hist));
+		assert_int_equal(x->cell_count, y->cell_count);
+	}
+}
+
 #endif

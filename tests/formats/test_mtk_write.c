@@ -68,14 +68,10 @@ static void compact_file_reads_as_the_same_profile(void **state)
 	mt_auto(mt_profile) struct mt_profile *a = read_path(paths->from);
 	mt_auto(mt_profile) struct mt_profile *b = read_path(paths->to);
 	assert_no_warnings(b);
-	assert_int_equal(a->blocks, b->blocks);
-	assert_memory_equal(a->block, b->block, a->blocks * sizeof(*a->block));
-	assert_int_equal(a->site_count, b->site_count);
-	assert_memory_equal(a->site, b->site, a->site_count * sizeof(*a->site));
+	assert_same_blocks(a, b);
+	assert_same_sites(a, b);
+	assert_same_threads(a, b);
 	assert_int_equal(a->cell_count, b->cell_count);
-	assert_memory_equal(a->cell, b->cell, a->cell_count * sizeof(*a->cell));
-	assert_int_equal(a->thread_count, b->thread_count);
-	assert_memory_equal(a->thread, b->thread, a->thread_count * sizeof(*a->thread));
 	assert_int_equal(a->node_count, b->node_count);
 	assert_int_equal(a->peak_bytes, b->peak_bytes);
 	assert_int_equal(a->state_bytes, b->state_bytes);
