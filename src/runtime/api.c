@@ -88,16 +88,7 @@ void *memtrack_realloc(void *old, size_t size, const char *file, int line)
 
 void memtrack_free(void *p)
 {
-	struct mt_thread *t;
-	if (!p)
-		return;
-	enum mt_enter how = mt_enter(&t);
-	if (how == MT_ENTER_TRACK) {
-		mt_record_free(t, p);
-		mt_leave(t);
-	} else if (how == MT_ENTER_NESTED) {
-		mt_record_free_nested(t, p);
-	}
+	mt_record_free_call(p);
 	originals()->free(p);
 }
 

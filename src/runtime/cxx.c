@@ -47,20 +47,6 @@ static uint64_t sequence_now(void)
 	return t ? t->row->alloc_sequence : 0;
 }
 
-static void record_delete(void *p)
-{
-	struct mt_thread *t;
-	if (!p)
-		return;
-	enum mt_enter how = mt_enter(&t);
-	if (how == MT_ENTER_TRACK) {
-		mt_record_free(t, p);
-		mt_leave(t);
-	} else if (how == MT_ENTER_NESTED) {
-		mt_record_free_nested(t, p);
-	}
-}
-
 /* params and args as the form has them; the tail call leaves no frame. */
 #define DEFINE_NEW(form, name, array, params, args)                                                \
 	MT_HOOK_ATTR void *MT_HOOK(name) params;                                                   \
@@ -79,7 +65,7 @@ static void record_delete(void *p)
 	{                                                                                          \
 		void (*original) params = (void (*)params)original_of(form);                       \
 		if (MT_UNLIKELY(mt_cxx_own[form]))                                                 \
-			record_delete(p);                                                          \
+			mt_record_free_call(p);                                                          \
 		original args;                                                                     \
 	}
 

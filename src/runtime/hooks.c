@@ -93,23 +93,9 @@ MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct m
 	return finish(t, p, n * each, MT_CALL_CALLOC, &caller);
 }
 
-MT_INLINE void record_free(void *p)
-{
-	struct mt_thread *t;
-	if (!p)
-		return;
-	enum mt_enter how = mt_enter(&t);
-	if (MT_LIKELY(how == MT_ENTER_TRACK)) {
-		mt_record_free(t, p);
-		mt_leave(t);
-	} else if (how == MT_ENTER_NESTED) {
-		mt_record_free_nested(t, p);
-	}
-}
-
 MT_INLINE void do_free(enum mt_family family, void *p)
 {
-	record_free(p);
+	mt_record_free_call(p);
 	ORIGINAL(family, free)(p);
 }
 
@@ -287,7 +273,7 @@ MT_HOOK_ATTR void MT_HOOK(cfree)(void *p)
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 {
-	record_free(p);
+	mt_record_free_call(p);
 	if (mt_original[MT_FAMILY_PLAIN].free_sized)
 		mt_original[MT_FAMILY_PLAIN].free_sized(p, size);
 	else
@@ -297,7 +283,7 @@ MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size)
 {
-	record_free(p);
+	mt_record_free_call(p);
 	if (mt_original[MT_FAMILY_PLAIN].free_aligned_sized)
 		mt_original[MT_FAMILY_PLAIN].free_aligned_sized(p, align, size);
 	else

@@ -99,6 +99,21 @@ void mt_record_free(struct mt_thread *t, const void *p);
 /* free() of a nested call: the block leaves the tables now, the counters follow at mt_leave(). */
 void mt_record_free_nested(struct mt_thread *t, const void *p);
 
+/* What every form of free() does before it calls the original. NULL is nothing. */
+MT_INLINE void mt_record_free_call(const void *p)
+{
+	struct mt_thread *t;
+	if (!p)
+		return;
+	enum mt_enter how = mt_enter(&t);
+	if (MT_LIKELY(how == MT_ENTER_TRACK)) {
+		mt_record_free(t, p);
+		mt_leave(t);
+	} else if (how == MT_ENTER_NESTED) {
+		mt_record_free_nested(t, p);
+	}
+}
+
 /* A block of a registered heap (number >= MT_HEAP_FIRST_CUSTOM). */
 void mt_record_custom_alloc(struct mt_thread *t, uint32_t heap, const void *p, size_t size,
 			    const struct mt_caller *caller);
