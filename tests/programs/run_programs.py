@@ -8,6 +8,7 @@ must be equal, and the state files must hold what the program says it did (progr
 import argparse
 import collections
 import glob
+import json
 import os
 import random
 import re
@@ -458,6 +459,66 @@ def thread_names(bench):
     names = {t.name for s in run.states for t in s.thread}
     if "named-early" not in names:
         bench.problem("threads are called %s" % sorted(names))
+
+
+@test
+def peak_is_exact(bench):
+    """One thread: the peak, and what each site held at that moment, are the program's own numbers."""
+    run = bench.both([bench.build("peak.c")], marks=False)
+    bench.expect("state files", len(run.states), 1)
+    if not run.states:
+        return
+    state, words = run.states[0], run.stdout.split()
+    bench.expect("peak", state.peak_bytes, int(words[1]))
+    live = state.totals()
+    bench.expect("live", live.bytes - live.freed_bytes, int(words[3]))
+    cells = [c for c in state.cell if state.site[c.site].heap == mtk.MALLOC]
+    bench.expect("at peak, all", sum(state.at_peak(c) for c in cells), state.peak_bytes)
+    held = collections.Counter()
+    for cell in cells:
+        call = mtk.CALLS[state.site[cell.site].call]
+        held[call] += state.at_peak(cell)
+        bench.expect("a cell's peak is at least what it held at the process's", cell.peak_bytes >= state.at_peak(cell), True)
+        bench.expect("lifetimes are those of the frees", sum(cell.lifetimes), cell.frees)
+    bench.expect("at peak", [held[k] for k in ("malloc", "calloc", "aligned", "realloc")], [int(w) for w in words[6:10]])
+
+
+@test
+def peak_of_threads_is_within_its_bound(bench):
+    run = bench.both([bench.build("peak_threads.c", flags=["-pthread"])])
+    for state in run.states:
+        bound = state.peak_bound_bytes * state.threads_seen
+        if not 4000000 - bound <= state.peak_bytes <= 4000000 + bound + 4096: # 4096: what pthread allocates
+            bench.problem("peak %d of 4000000, bound %d" % (state.peak_bytes, bound))
+
+
+@test
+def report_of_a_running_process(bench):
+    """The command reads a process that allocates as fast as it can: every time a sound report that grows."""
+    memtrack = os.path.join(bench.options.build, "memtrack")
+    program = bench.build("killable.c", flags=["-pthread"])
+    env = bench.environment(True)
+    process = subprocess.Popen([program, os.path.join(bench.work, "counts")], env=env, cwd=bench.cwd)
+    try:
+        paths, deadline = [], time.monotonic() + 10
+        while not paths and time.monotonic() < deadline:
+            paths = glob.glob(os.path.join(env["MEMTRACK_STATE_DIR"], "*.mtk"))
+        before = 0
+        for i in range(15):
+            subject = str(process.pid) if i % 2 else paths[0]
+            done = subprocess.run([memtrack, "report", subject, "--show=live", "--json"], env=env, capture_output=True,
+                                  check=False)
+            if done.returncode:
+                bench.problem("report %d: exit %d, %s" % (i, done.returncode, done.stderr[:300]))
+                break
+            report = json.loads(done.stdout)
+            bench.expect("report %d grows" % i, report["total_alloc"] >= before, True)
+            before = report["total_alloc"]
+            if report["live_count"] > 3 * 50 + 50:
+                bench.problem("report %d: %d blocks live, the program holds 150 at most" % (i, report["live_count"]))
+    finally:
+        process.kill()
+        process.wait()
 
 
 # ---- loading -------------------------------------------------------------------------------------

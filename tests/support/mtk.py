@@ -44,7 +44,9 @@ class Cell:
     def __init__(self, raw):
         self.site, self.thread = struct.unpack_from("<IH", raw, 0)
         self.allocs, self.bytes, self.frees, self.freed_bytes = struct.unpack_from("<4Q", raw, 8)
+        self.peak_bytes, self.at_peak_bytes, self.at_peak_epoch, self.hist = struct.unpack_from("<qqII", raw, 40)
         self.temporaries, = struct.unpack_from("<Q", raw, 72)
+        self.lifetimes = struct.unpack_from("<10I", raw, 88)
 
 
 class State:
@@ -66,6 +68,7 @@ class State:
         self.exec_pending, = struct.unpack_from("<I", raw, 172)
         self.threads_seen, self.children_seen = struct.unpack_from("<II", raw, 184)
         self.peak_bound_bytes, self.live_published, self.peak_bytes = struct.unpack_from("<Qqq", raw, 192)
+        self.peak_epoch, = struct.unpack_from("<I", raw, 224)
         self.lost = dict(zip(LOST, struct.unpack_from("<11Q", raw, 232)))
         self.region = {}
         for i in range(24):
@@ -123,6 +126,10 @@ class State:
             for i, value in enumerate(thread.totals[heap_class]):
                 sums[i] += value
         return Totals(*sums)
+
+    def at_peak(self, cell):
+        """Live bytes of the cell when the process's peak was."""
+        return cell.at_peak_bytes if cell.at_peak_epoch == self.peak_epoch else cell.bytes - cell.freed_bytes
 
     def sum(self, field):
         return sum(getattr(thread, field) for thread in self.thread)
