@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the command's tests run: leaks 20 blocks of 1000 bytes, then does what its first argument
+ * says.
+ */
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t caught;
+static void *volatile keep[20];
+
+static void on_signal(int sig)
+{
+	caught = sig;
+}
+
+static void __attribute__((noinline)) leak_here(void)
+{
+	for (int i = 0; i < 20; i++)
+		keep[i] = malloc(1000);
+}
+
+static int wait_for_signal(void)
+{
+	const int signals[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT};
+
+	for (int i = 0; i < 5; i++)
+		signal(signals[i], on_signal);
+	puts("ready");
+	fflush(stdout);
+	while (!caught)
+		pause();
+	printf("signal %d\n", (int)caught);
+	return 40;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	leak_here();
+	if (!strcmp(what, "exit"))
+		return atoi(argv[2]);
+	if (!strcmp(what, "kill")) {
+		raise(atoi(argv[2]));
+		return 1;
+	}
+	if (!strcmp(what, "signal"))
+		return wait_for_signal();
+	if (!strcmp(what, "free"))
+		for (int i = 0; i < 20; i++)
+			free(keep[i]);
+	if (!strcmp(what, "fork")) {
+		if (!fork()) {
+			leak_here();
+			_exit(0);
+		}
+		wait(NULL);
+	}
+	if (!strcmp(what, "exec"))
+		execl(argv[0], argv[0], "exit", "9", (char *)NULL);
+	if (!strcmp(what, "daemon") && !fork()) {
+		leak_here();
+		sleep((unsigned)atoi(argv[2]));
+		_exit(0);
+	}
+	return 0;
+}

@@ -1,0 +1,548 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+The command from outside: usage errors, bad input, exit statuses, signals, output files, live processes.
+
+usage: test_cli.py MEMTRACK MAKE_SAMPLE SUBJECT LIBRARY|-
+"""
+import csv
+import glob
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.tap import Tap  # noqa: E402
+
+MEMTRACK, MAKE_SAMPLE, SUBJECT, LIBRARY = [os.path.abspath(a) if a != "-" else a for a in sys.argv[1:5]]
+TIMEOUT_S = 60
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def needs_library(function):
+    function.needs_library = True
+    return test(function)
+
+
+class Bench:
+    """A directory of its own for each test."""
+
+    def __init__(self, name):
+        self.dir = tempfile.mkdtemp(prefix="memtrack-test-cli-%s-" % name[:20])
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACK") and k != "LD_PRELOAD"}
+        self.env["XDG_CACHE_HOME"] = os.path.join(self.dir, "cache")
+        if LIBRARY != "-":
+            self.env["MEMTRACK_LIB"] = LIBRARY
+        self.problems = []
+
+    def run(self, *args, **more):
+        more.setdefault("env", self.env)
+        return subprocess.run([MEMTRACK, *args], cwd=self.dir, capture_output=True, text=True, timeout=TIMEOUT_S,
+                              check=False, **more)
+
+    def start(self, *args):
+        return subprocess.Popen([MEMTRACK, *args], cwd=self.dir, env=self.env, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def sample(self):
+        path = os.path.join(self.dir, "sample.mtk")
+        subprocess.run([MAKE_SAMPLE, path], check=True)
+        return path
+
+    def expect(self, what, got, wanted):
+        if got != wanted:
+            self.problems.append("%s: %r, expected %r" % (what, got, wanted))
+
+    def expect_in(self, what, text, part):
+        if part not in text:
+            self.problems.append("%s: %r is not in %r" % (what, part, text[-800:]))
+
+    def fails(self, status, sentence, *args, **more):
+        """The command ends with status, one sentence on stderr, nothing on stdout."""
+        done = self.run(*args, **more)
+        name = " ".join(args)
+        self.expect(name + ": status", done.returncode, status)
+        self.expect(name + ": stdout", done.stdout, "")
+        self.expect(name + ": stderr", done.stderr, "memtrack: " + sentence + "\n")
+
+    def files(self):
+        return sorted(os.path.basename(p) for p in glob.glob(os.path.join(self.dir, "*.mtk")))
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+# ---- usage ----
+
+@test
+def help_lists_the_commands(b):
+    done = b.run("help")
+    b.expect("status", done.returncode, 0)
+    b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), ["run", "report", "diff", "ps", "help"])
+    b.expect("--help", b.run("--help").stdout, done.stdout)
+    bare = b.run()
+    b.expect("without a command", (bare.returncode, bare.stderr), (2, done.stdout))
+    for name in ["run", "report", "diff", "ps", "help"]:
+        a = b.run("help", name)
+        b.expect(name + " --help", b.run(name, "--help").stdout, a.stdout)
+        b.expect_in(name, a.stdout, "usage: memtrack %s " % name)
+        b.expect(name + " width", [line for line in a.stdout.splitlines() if len(line) > 80 and "usage" not in line], [])
+
+
+@test
+def version_is_printed(b):
+    b.expect_in("version", b.run("--version").stdout, "memtrack 0.")
+
+
+@test
+def usage_errors_name_what_was_wrong(b):
+    see = "; see 'memtrack report --help'"
+    b.fails(2, "unknown command 'rpeort', did you mean 'report'?", "rpeort")
+    b.fails(2, "unknown command 'attach'; 'memtrack help' lists them", "attach")
+    b.fails(2, "unknown option '--frob'; see 'memtrack help'", "--frob")
+    b.fails(2, "report: unknown option '--shwo', did you mean '--show'?" + see, "report", "--shwo=x", "f")
+    b.fails(2, "report: unknown option '--frobnicate'" + see, "report", "--frobnicate", "f")
+    b.fails(2, "report: unknown option '-z'" + see, "report", "-z", "f")
+    b.fails(2, "report: missing operand (FILE|PID|name:PROGRAM...)" + see, "report")
+    b.fails(2, "report: '--top' needs a value (N)" + see, "report", "f", "--top")
+    b.fails(2, "report: '--json' takes no value" + see, "report", "--json=1", "f")
+    b.fails(2, "report: '--top=x' is no number from 0 to 1000000000" + see, "report", "--top=x", "f")
+    b.fails(2, "report: '--stack=257' is no number from 0 to 256" + see, "report", "--stack=257", "f")
+    b.fails(2, "report: '--min-age=soon' is no time (examples: 500ms, 10s, 5m, 1h)" + see, "report",
+            "--min-age=soon", "f")
+    b.fails(2, "report: '--leak-threshold=big' is no size (examples: 4096, 64K, 1.5M)" + see, "report",
+            "--leak-threshold=big", "f")
+    b.fails(2, "report: '--by=colour' is none of site|function|module|thread|size|heap|label" + see, "report",
+            "--by=colour", "f")
+    b.fails(2, "diff: unexpected operand 'c'; see 'memtrack diff --help'", "diff", "a", "b", "c")
+    b.fails(2, "ps: unexpected operand '1'; see 'memtrack ps --help'", "ps", "1")
+    b.fails(2, "help: --man needs a command; see 'memtrack help --help'", "help", "--man")
+    b.fails(2, "unknown command 'rnu', did you mean 'run'?", "help", "rnu")
+    see = "; see 'memtrack run --help'"
+    b.fails(2, "run: missing operand ([--] PROGRAM [ARGUMENT...])" + see, "run", "-q")
+    b.fails(2, "run: '--mode=sample' is none of full" + see, "run", "--mode=sample", "true")
+    b.fails(2, "run: '--depth=0' is no number from 1 to 256" + see, "run", "--depth=0", "true")
+    b.fails(2, "run: '--heaps=malloc,foo' names an unknown heap (known: malloc, mmap, brk, custom, all)" + see, "run",
+            "--heaps=malloc,foo", "true")
+    b.fails(2, "run: '%q' has an unknown conversion '%q' (known: %e %p %h %t)" + see, "run", "-o", "%q", "true")
+    b.fails(2, "run: the output path is empty" + see, "run", "-o", "", "true")
+
+
+@test
+def man_pages_are_valid(b):
+    for name in ["run", "report", "diff", "ps", "help"]:
+        page = b.run("help", "--man", name).stdout
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"]:
+            b.expect_in(name, page, "\n.SH " + section + "\n")
+        if shutil.which("groff"):
+            done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", "-z"], input=page, capture_output=True, text=True,
+                                  check=False)
+            b.expect(name + ": groff", done.stderr, "")
+
+
+@test
+def completion_is_valid_bash(b):
+    script = b.run("help", "--completion").stdout
+    ask = script + """
+COMP_WORDS=(memtrack report --sh); COMP_CWORD=2; _memtrack; echo "${COMPREPLY[@]}"
+COMP_WORDS=(memtrack re); COMP_CWORD=1; _memtrack; echo "${COMPREPLY[@]}"
+COMP_WORDS=(memtrack report --show = pe); COMP_CWORD=4; _memtrack; echo "${COMPREPLY[@]}"
+"""
+    done = subprocess.run(["bash", "-c", "compopt() { :; }\n" + ask], capture_output=True, text=True, check=False)
+    b.expect("completions", done.stdout.splitlines(), ["--show=", "report", "peak"])
+    b.expect("stderr", done.stderr, "")
+
+
+# ---- bad input ----
+
+@test
+def input_that_cannot_be_read_is_named(b):
+    with open(os.path.join(b.dir, "text"), "w", encoding="ascii") as f:
+        f.write("this is not a state file\n" * 400)
+    open(os.path.join(b.dir, "empty"), "w", encoding="ascii").close()
+    b.fails(1, "cannot open 'missing.mtk': No such file or directory", "report", "missing.mtk")
+    b.fails(1, "no tracked process is running for '999999999'; 'memtrack ps' lists them", "report", "999999999")
+    b.fails(1, "no tracked process is running for 'name:no such'; 'memtrack ps' lists them", "report", "name:no such")
+    for path in ["text", "empty", "."]:
+        done = b.run("report", path)
+        b.expect(path, (done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1))
+        b.expect_in(path, done.stderr, "'%s'" % path)
+    path = b.sample()
+    whole = open(path, "rb").read()
+    for cut in [0, 1, 100, 4095, 4096, 5000, len(whole) - 1]:
+        with open(path, "wb") as f:
+            f.write(whole[:cut])
+        done = b.run("report", "--no-symbols", path)
+        if done.returncode not in (0, 1) or (done.returncode and not done.stderr.startswith("memtrack: ")):
+            b.problems.append("cut at %d: status %d, %s" % (cut, done.returncode, done.stderr[:200]))
+        if not done.returncode and "warning: " not in done.stdout:
+            b.problems.append("cut at %d: no warning" % cut)
+
+
+@test
+def options_that_do_not_go_together_are_refused(b):
+    path = b.sample()
+    b.fails(1, "no time line was recorded: this run kept totals, sites and live blocks only", "report",
+            "--show=timeline", "--no-symbols", path)
+    b.fails(1, "--show=peak is not known by thread; use another --by", "report", "--show=peak", "--by=thread",
+            "--no-symbols", path)
+    b.fails(1, "--show=threads cannot be compared; use leaks, live, peak, total, temporary, large or modules", "diff",
+            "--show=threads", "--no-symbols", path, path)
+    done = b.run("report", path, "--no-symbols", "-o", "/nonexistent/x")
+    b.expect("output status", done.returncode, 1)
+    b.expect_in("output", done.stderr, "/nonexistent/x")
+    done = b.run("report", path, "--suppressions=missing.supp")
+    b.expect("suppressions status", done.returncode, 1)
+    b.expect_in("suppressions", done.stderr, "missing.supp")
+
+
+# ---- reports ----
+
+@test
+def machine_formats_agree_with_each_other(b):
+    path = b.sample()
+    report = json.loads(b.run("report", path, "--json", "--no-symbols", "--leak-threshold=0").stdout)
+    kv = dict(re.findall(r"\[STATS\] (\w+)=(\d+)", b.run("report", path, "--kv", "--no-symbols").stdout))
+    for ours, theirs in [("total_alloc", "total_alloc_count"), ("total_alloc_bytes", "total_alloc_bytes"),
+                         ("peak_bytes", "peak_alloc_bytes"), ("live_bytes", "current_alloc_bytes"),
+                         ("total_free", "total_free_count"), ("total_free_bytes", "total_free_bytes")]:
+        b.expect(theirs, int(kv[theirs]), report[ours])
+    rows = list(csv.DictReader(io.StringIO(b.run("report", path, "--csv", "--no-symbols").stdout)))
+    b.expect("csv rows", [(r["callstack_hash"], int(r["bytes"]), int(r["rank"])) for r in rows],
+             [(s["callstack_hash"], s["bytes"], s["rank"]) for s in report["top_leak_sites"]])
+    b.expect("leak_bytes", report["leak_bytes"], sum(s["bytes"] for s in report["top_leak_sites"]))
+    b.expect("--stat-output", json.loads(b.run("report", path, "--stat-output", "--no-symbols",
+                                               "--leak-threshold=0").stdout), report)
+    b.expect("two runs", b.run("report", path, "--json", "--no-symbols").stdout,
+             b.run("report", path, "--json", "--no-symbols").stdout)
+
+
+@test
+def every_show_and_grouping_works(b):
+    path = b.sample()
+    for show in ["leaks", "live", "peak", "total", "temporary", "large", "modules"]:
+        for by in ["site", "function", "module", "thread", "size", "heap", "label"]:
+            for sort in ["bytes", "growth"]:
+                done = b.run("report", path, "--no-symbols", "--show=" + show, "--by=" + by, "--sort=" + sort)
+                known = not (show == "peak" and by in ("size", "thread") or show == "temporary" and by == "size")
+                if done.returncode != (0 if known else 1):
+                    b.problems.append("%s by %s: status %d %s" % (show, by, done.returncode, done.stderr[:200]))
+    for show in ["sizes", "lifetimes", "threads", "heaps", "coverage"]:
+        b.expect(show, b.run("report", path, "--show=" + show, "--no-symbols").returncode, 0)
+        json.loads(b.run("report", path, "--show=" + show, "--json", "--no-symbols").stdout)
+
+
+@test
+def output_goes_to_a_file_and_colours_only_to_a_terminal(b):
+    path = b.sample()
+    done = b.run("report", path, "--no-symbols", "-o", "out.txt")
+    b.expect("stdout", done.stdout, "")
+    with open(os.path.join(b.dir, "out.txt"), encoding="utf-8") as f:
+        b.expect("file", f.read(), b.run("report", path, "--no-symbols").stdout)
+    if not shutil.which("script"):
+        return
+    for no_color, has in [(None, True), ("1", False)]:
+        env = dict(b.env, TERM="xterm")
+        env.pop("NO_COLOR", None)
+        if no_color:
+            env["NO_COLOR"] = no_color
+        done = subprocess.run(["script", "-qec", "%s report --no-symbols %s" % (MEMTRACK, path), "/dev/null"], env=env,
+                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        b.expect("colours with NO_COLOR=%s" % no_color, "\033[" in done.stdout, has)
+
+
+@test
+def a_full_disk_is_an_error(b):
+    path = b.sample()
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([MEMTRACK, "report", "--no-symbols", path], stdout=full, stderr=subprocess.PIPE, text=True,
+                              check=False)
+    b.expect("status", done.returncode, 1)
+    b.expect("stderr", done.stderr, "memtrack: cannot write to standard output: No space left on device\n")
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([MEMTRACK, "help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    b.expect("help status", done.returncode, 1)
+
+
+# ---- run: refusals ----
+
+@test
+def run_refuses_before_the_program_starts(b):
+    marker = os.path.join(b.dir, "ran")
+    script = os.path.join(b.dir, "script")
+    with open(script, "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\ntouch %s\n" % marker)
+    b.fails(126, "cannot run '%s': it may not be executed (permission denied)" % script, "run", script)
+    os.chmod(script, 0o755)
+    b.fails(127, "cannot run 'no-such-program': no such program in PATH", "run", "no-such-program")
+    b.fails(127, "cannot run './nothing': no such program", "run", "./nothing")
+    b.fails(126, "cannot run '/tmp': it is a directory", "run", "/tmp")
+    b.fails(1, "cannot write to the output directory '/nonexistent': No such file or directory", "run", "-o",
+            "/nonexistent/%p.mtk", script)
+    b.fails(1, "cannot write to the output directory '/nonexistent': No such file or directory", "run",
+            "--report-file=/nonexistent/report", script)
+    env = dict(b.env, MEMTRACK_LIB="/nonexistent/lib.so")
+    b.fails(1, "cannot use '/nonexistent/lib.so' (from MEMTRACK_LIB): No such file or directory", "run", script,
+            env=env)
+    if os.path.exists(marker):
+        b.problems.append("the program ran")
+    b.expect("files", b.files(), [])
+
+
+@test
+def run_explains_programs_that_change_privileges(b):
+    if os.getuid() != 0 or not shutil.which("setpriv"):
+        return
+    os.chmod(b.dir, 0o755)
+    program = os.path.join(b.dir, "setuid")
+    shutil.copy("/bin/true", program)
+    # a place from which nobody can run our command
+    command = os.path.join(b.dir, "memtrack")
+    shutil.copy(MEMTRACK, command)
+    for mode, word in [(0o4755, "set-uid"), (0o2755, "set-gid")]:
+        os.chmod(program, mode)
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", command, "run", program],
+                              cwd=b.dir, capture_output=True, text=True, check=False)
+        if os.statvfs(b.dir).f_flag & os.ST_NOSUID:
+            continue
+        b.expect(word + " status", done.returncode, 1)
+        b.expect_in(word, done.stderr, "'%s' is %s: the system ignores LD_PRELOAD for it" % (program, word))
+
+
+# ---- run: with the tracker ----
+
+@needs_library
+def run_ends_as_the_program(b):
+    for status in [0, 1, 77, 255]:
+        b.expect("exit %d" % status, b.run("run", "--report=none", SUBJECT, "exit", str(status)).returncode, status)
+    for number in [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT]:
+        b.expect(number.name, b.run("run", "--report=none", SUBJECT, "kill", str(int(number))).returncode, -number)
+    b.expect("no cores of ours", [n for n in os.listdir(b.dir) if "core" in n and "memtrack" in n], [])
+
+
+@needs_library
+def run_reports_the_leak_with_its_line(b):
+    done = b.run("run", SUBJECT, "exit", "5")
+    b.expect("status", done.returncode, 5)
+    b.expect("stdout", done.stdout, "")
+    b.expect_in("verdict", done.stderr, "1 site holds ")
+    b.expect_in("row", done.stderr, "1. 19.5 KiB (20,000 B), ")
+    b.expect_in("stack", done.stderr, "#0  leak_here  ")
+    b.expect_in("file", done.stderr, "subject.c:")
+    b.expect_in("end", done.stderr, "exited with status 5")
+    b.expect("files", len(b.files()), 1)
+    b.expect_in("wrote", done.stderr, "memtrack: wrote '%s/%s'" % (os.path.realpath(b.dir), b.files()[0]))
+    report = json.loads(b.run("report", b.files()[0], "--json").stdout)
+    b.expect("leak_bytes", report["leak_bytes"], 20000)
+    b.expect("exit_status", report["processes"][0]["exit_status"], 5)
+    b.expect("function", report["top_leak_sites"][0]["frames"][0]["function"], "leak_here")
+
+
+@needs_library
+def error_exitcode_tells_leaks(b):
+    b.expect("leaks", b.run("run", "--report=none", "--error-exitcode=99", SUBJECT, "exit", "3").returncode, 99)
+    b.expect("none", b.run("run", "--report=none", "--error-exitcode=99", SUBJECT, "free").returncode, 0)
+    b.expect("higher threshold", b.run("run", "--report=none", "--error-exitcode=99", "--leak-threshold=20001", SUBJECT,
+                                       "exit", "3").returncode, 3)
+    b.expect("killed", b.run("run", "--report=none", "--error-exitcode=99", SUBJECT, "kill", "15").returncode, -15)
+    with open(os.path.join(b.dir, "s"), "w", encoding="ascii") as f:
+        f.write("leak:leak_here\n")
+    b.expect("suppressed", b.run("run", "--report=none", "--error-exitcode=99", "--suppressions=s", SUBJECT, "exit",
+                                 "3").returncode, 3)
+    done = b.run("run", "--suppressions=s", SUBJECT)
+    b.expect_in("suppressed report", done.stderr, "suppressed: 1 site, 19.5 KiB (20,000 B) in 20 blocks")
+    path = b.files()[0]
+    b.expect("report", b.run("report", "--error-exitcode=7", path).returncode, 7)
+
+
+@needs_library
+def quiet_and_none_print_nothing(b):
+    for option in ["-q", "--report=none"]:
+        done = b.run("run", option, SUBJECT)
+        b.expect(option, (done.stdout, done.stderr), ("", ""))
+    b.expect("files", len(b.files()), 2)
+    done = b.run("run", "-q", "-v", SUBJECT)
+    b.expect_in("verbose", done.stderr, "memtrack: state files are made in '/")
+
+
+@needs_library
+def reports_go_where_they_are_asked(b):
+    done = b.run("run", "--report-file=r.json", "--json", SUBJECT)
+    b.expect_in("stderr", done.stderr, "memtrack: wrote ")
+    with open(os.path.join(b.dir, "r.json"), encoding="utf-8") as f:
+        b.expect("leak_bytes", json.load(f)["leak_bytes"], 20000)
+    done = b.run("run", "--report=summary", SUBJECT)
+    b.expect_in("summary", done.stderr, "  live       19.5 KiB (20,000 B) in 20 blocks")
+    b.expect("no rows", "#0" in done.stderr, False)
+
+
+@needs_library
+def names_that_exist_are_numbered(b):
+    for _ in range(3):
+        b.run("run", "--report=none", "-o", "out.mtk", SUBJECT)
+    b.expect("files", b.files(), ["out-2.mtk", "out-3.mtk", "out.mtk"])
+    for name in b.files():
+        b.expect(name, os.stat(os.path.join(b.dir, name)).st_mode & 0o7777, 0o600)
+
+
+@needs_library
+def children_are_reported_together(b):
+    done = b.run("run", "-o", "%p.mtk", SUBJECT, "fork")
+    b.expect_in("head", done.stderr, "  processes  2, listed below")
+    b.expect_in("sum", done.stderr, "  live       39.1 KiB (40,000 B) in 40 blocks")
+    b.expect("files", len(b.files()), 2)
+    done = b.run("run", "-o", "one.mtk", "--follow=none", SUBJECT, "fork")
+    b.expect("follow none", [n for n in b.files() if n.startswith("one")], ["one.mtk"])
+
+
+@needs_library
+def a_program_that_execs_leaves_two_files(b):
+    done = b.run("run", "-o", "e.mtk", SUBJECT, "exec")
+    b.expect("status", done.returncode, 9)
+    b.expect("files", b.files(), ["e-2.mtk", "e.mtk"])
+    b.expect_in("first", done.stderr, "became another program (exec)")
+    b.expect_in("second", done.stderr, "exited with status 9")
+
+
+@needs_library
+def signals_are_passed_on(b):
+    for number in [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]:
+        p = b.start("run", "--report=none", SUBJECT, "signal")
+        b.expect("ready", p.stdout.readline(), "ready\n")
+        p.send_signal(number)
+        out, err = p.communicate(timeout=TIMEOUT_S)
+        b.expect(number.name, (p.returncode, out, err), (40, "signal %d\n" % number, ""))
+
+
+@needs_library
+def a_stopped_program_goes_on(b):
+    p = b.start("run", "--report=none", SUBJECT, "signal")
+    p.stdout.readline()
+    child = int(subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True, check=False).stdout.split()[0])
+    os.kill(child, signal.SIGSTOP)
+    time.sleep(0.1)
+    b.expect("still waiting", p.poll(), None)
+    os.kill(child, signal.SIGCONT)
+    p.send_signal(signal.SIGTERM)
+    p.communicate(timeout=TIMEOUT_S)
+    b.expect("status", p.returncode, 40)
+
+
+@needs_library
+def a_running_process_can_be_looked_at(b):
+    name = "subj%d" % os.getpid()
+    program = os.path.join(b.dir, name)
+    shutil.copy(SUBJECT, program)
+    p = b.start("run", "--report=none", program, "signal")
+    p.stdout.readline()
+    listing = b.run("ps", "--interval=10ms").stdout
+    row = [line.split() for line in listing.splitlines() if name in line]
+    b.expect("rows", len(row), 1)
+    if row:
+        b.expect("mode", row[0][1], "full")
+        b.expect("live with the buffer of stdout", row[0][2:4], ["23.5", "KiB"])
+        for operand in [row[0][0], "name:" + name]:
+            report = json.loads(b.run("report", "--json", operand).stdout)
+            b.expect(operand, (report["processes"][0]["running"], report["top_leak_sites"][0]["bytes"]), (True, 20000))
+        b.expect("diff", b.run("diff", row[0][0], row[0][0]).returncode, 0)
+    p.send_signal(signal.SIGTERM)
+    p.communicate(timeout=TIMEOUT_S)
+    b.expect("gone", name in b.run("ps").stdout, False)
+
+
+@needs_library
+def processes_that_outlive_the_launcher_are_collected_later(b):
+    done = b.run("run", "-o", "%p.mtk", SUBJECT, "daemon", "2", stdin=subprocess.DEVNULL)
+    b.expect_in("notice", done.stderr, " is still running; 'memtrack report ")
+    b.expect("files at once", len(b.files()), 1)
+    if not wait_until(lambda: b.run("ps").returncode == 0 and len(b.files()) == 2):
+        b.problems.append("the daemon's file did not come: %s" % b.files())
+
+
+@needs_library
+def the_launcher_may_be_killed(b):
+    p = b.start("run", "-o", "%p.mtk", SUBJECT, "signal")
+    p.stdout.readline()
+    child = int(subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True, check=False).stdout.split()[0])
+    p.kill()
+    p.wait()
+    b.expect("alive", b.run("report", str(child), "--no-symbols").returncode, 0)
+    os.kill(child, signal.SIGKILL)
+    if not wait_until(lambda: b.run("ps").returncode == 0 and b.files() == ["%d.mtk" % child]):
+        b.problems.append("the file did not come: %s" % b.files())
+    p.stdout.close()
+    p.stderr.close()
+
+
+@needs_library
+def a_full_output_directory_loses_nothing(b):
+    os.mkdir(os.path.join(b.dir, "gone"))
+    script = "rm -r gone; exec %s" % SUBJECT
+    done = b.run("run", "-o", "gone/%p.mtk", "sh", "-c", script)
+    b.expect_in("message", done.stderr, "stays in '/")
+    b.expect_in("report all the same", done.stderr, "(20,000 B)")
+    for path in re.findall(r"stays in '([^']+)'", done.stderr):
+        b.expect(path, b.run("report", path).returncode, 0)
+        os.unlink(path)
+    b.run("ps")
+
+
+@needs_library
+def user_preloads_and_strange_paths_work(b):
+    odd = os.path.join(b.dir, "a b%p")
+    os.mkdir(odd)
+    done = subprocess.run([MEMTRACK, "run", "--report=none", SUBJECT], cwd=odd, env=b.env, capture_output=True, text=True,
+                          check=False)
+    b.expect("stderr", done.stderr, "")
+    b.expect("files", len(os.listdir(odd)), 1)
+    env = dict(b.env, LD_PRELOAD="libpthread.so.0")
+    done = b.run("run", "--report=none", "sh", "-c", "echo $LD_PRELOAD", env=env)
+    b.expect("LD_PRELOAD", done.stdout, os.path.realpath(LIBRARY) + ":libpthread.so.0\n")
+
+
+@needs_library
+def diff_finds_growth_between_two_runs(b):
+    b.run("run", "--report=none", "-o", "old.mtk", SUBJECT, "free")
+    b.run("run", "--report=none", "-o", "new.mtk", SUBJECT)
+    done = json.loads(b.run("diff", "old.mtk", "new.mtk", "--json").stdout)
+    b.expect("bytes", (done["bytes"], done["count"], done["same_build"]), (20000, 20, True))
+    total = json.loads(b.run("diff", "old.mtk", "new.mtk", "--show=total", "--json").stdout)
+    b.expect("matched", [r["bytes"] for r in total["rows"] if r["old_bytes"] == 20000], [0])
+
+
+def main():
+    tap = Tap()
+    for function in TESTS:
+        name = function.__name__.replace("_", " ")
+        if LIBRARY == "-" and getattr(function, "needs_library", False):
+            tap.skip(name, "libmemtrack.so is not built here")
+            continue
+        bench = Bench(function.__name__)
+        try:
+            function(bench)
+        except (OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as error:
+            bench.problems.append("%s: %s" % (type(error).__name__, error))
+        tap.ok(name, bench.problems)
+        shutil.rmtree(bench.dir, ignore_errors=True)
+    return tap.done()
+
+
+sys.exit(main())

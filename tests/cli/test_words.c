@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Words for numbers of the state file: analysis may not see wire/, so the pairs are checked here.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <string.h>
+
+#include "analysis/names.h"
+#include "analysis/table.h"
+#include "core/cc.h"
+#include "model/profile.h"
+#include "wire/state.h"
+
+_Static_assert((int)MT_HIST_BUCKETS == (int)MT_SIZE_BUCKETS, "size buckets");
+_Static_assert((int)MT_LIFE_HIST_BUCKETS == (int)MT_LIFE_BUCKETS, "lifetime buckets");
+
+static void calls_have_their_names(void **state)
+{
+	assert_string_equal(mt_words_call(MT_CALL_MALLOC), "malloc");
+	assert_string_equal(mt_words_call(MT_CALL_CALLOC), "calloc");
+	assert_string_equal(mt_words_call(MT_CALL_REALLOC), "realloc");
+	assert_string_equal(mt_words_call(MT_CALL_ALIGNED), "aligned allocation");
+	assert_string_equal(mt_words_call(MT_CALL_NEW), "operator new");
+	assert_string_equal(mt_words_call(MT_CALL_NEW_ARRAY), "operator new[]");
+	assert_string_equal(mt_words_call(MT_CALL_MMAP), "mmap");
+	assert_string_equal(mt_words_call(MT_CALL_MREMAP), "mremap");
+	assert_string_equal(mt_words_call(MT_CALL_SBRK), "sbrk");
+	assert_string_equal(mt_words_call(MT_CALL_CUSTOM), "custom heap");
+	assert_string_equal(mt_words_call(MT_CALL_STRDUP), "strdup");
+	assert_string_equal(mt_words_call(200), "allocation");
+}
+
+static void modes_have_their_names(void **state)
+{
+	assert_string_equal(mt_words_mode(MT_MODE_FULL), "full");
+	assert_string_equal(mt_words_mode(MT_MODE_OFF), "off");
+	assert_string_equal(mt_words_mode(99), "unknown");
+}
+
+static void losses_have_their_sentences(void **state)
+{
+	assert_non_null(strstr(mt_words_lost(MT_LOST_NESTED), "at work in the same thread"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_LIVE_FULL), "block table full"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_SITE_FULL), "site table full"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_THREAD_FULL), "thread table full"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_STORAGE), "no storage"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_MAPPING_FULL), "mapping table full"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_CHILD), "child"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_LOCK), "lock"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_MODULE_FULL), "module table full"));
+	assert_non_null(
+		strstr(mt_words_lost(MT_LOST_BEFORE_START), "before the tracker was ready"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_HIST_FULL), "histograms"));
+	assert_non_null(mt_words_lost(15));
+}
+
+static const char *note(uint64_t bit)
+{
+	return mt_words_note((uint32_t)__builtin_ctzll(bit));
+}
+
+static void notes_have_their_sentences(void **state)
+{
+	assert_non_null(strstr(note(MT_NOTE_STORAGE_ENDED), "no storage"));
+	assert_non_null(strstr(note(MT_NOTE_PROVIDER_IN_PROGRAM), "own malloc"));
+	assert_non_null(strstr(note(MT_NOTE_NO_NOTIFIER), "noticed late"));
+	assert_non_null(strstr(note(MT_NOTE_REDUCED_BY_LIMIT), "resource limit"));
+	assert_non_null(strstr(note(MT_NOTE_FORK_CHILD), "fork"));
+	assert_null(note(MT_NOTE_PEAK_BOUNDED)); /* said beside the peak */
+	assert_null(note(MT_NOTE_NO_WIPEONFORK));
+	assert_null(mt_words_note(63));
+}
+
+static void ends_have_their_sentences(void **state)
+{
+	char text[128];
+
+	assert_string_equal(mt_words_end(MT_END_RUNNING, 0, text, sizeof(text)), "is running");
+	assert_string_equal(mt_words_end(MT_END_EXITED, 3, text, sizeof(text)),
+			    "exited with status 3");
+	assert_string_equal(mt_words_end(MT_END_SIGNALED, SIGSEGV, text, sizeof(text)),
+			    "was killed by signal 11 (SIGSEGV)");
+	assert_string_equal(mt_words_end(MT_END_SIGNALED, 99, text, sizeof(text)),
+			    "was killed by signal 99");
+	assert_string_equal(mt_words_end(MT_END_EXEC, 0, text, sizeof(text)),
+			    "became another program (exec)");
+	assert_string_equal(mt_words_end(MT_END_UNKNOWN, 0, text, sizeof(text)),
+			    "ended, nobody saw how");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(calls_have_their_names),
+		cmocka_unit_test(modes_have_their_names),
+		cmocka_unit_test(losses_have_their_sentences),
+		cmocka_unit_test(notes_have_their_sentences),
+		cmocka_unit_test(ends_have_their_sentences),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
