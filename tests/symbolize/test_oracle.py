@@ -23,6 +23,17 @@ from tap import Tap  # noqa: E402
 LOOK_UP = pathlib.Path(sys.argv[1]).resolve()
 SITES_MAX = 1500
 SHOWN_MAX = 5
+VARIANTS = [
+	("gcc-dwarf-4", "g++", "-g", "-gdwarf-4", "-O2"),
+	("gcc-dwarf-5", "g++", "-g", "-gdwarf-5", "-O2"),
+	("gcc-split", "g++", "-g", "-gsplit-dwarf", "-O3"),
+	("gcc-lto-compressed", "g++", "-g", "-gz", "-O2", "-flto"),
+	("gcc-types", "g++", "-g", "-O2", "-fdebug-types-section"),
+	("clang-dwarf-4", "clang++", "-g", "-gdwarf-4", "-O2"),
+	("clang-dwarf-5", "clang++", "-g", "-gdwarf-5", "-O2"),
+	("clang-lines-only", "clang++", "-gline-tables-only", "-O2"),
+	("lld-dropped-functions", "clang++", "-g", "-O2", "-ffunction-sections", "-Wl,--gc-sections", "-fuse-ld=lld"),
+]
 
 
 def output(*args, text=None):
@@ -107,7 +118,7 @@ def compare(path, tools):
 
 
 def build(folder):
-	"""Programs with much inlining: C++ with both compilers and without .debug_aranges, in both DWARF versions."""
+	"""A C++ program with much inlining, compiled in every way of VARIANTS that works here."""
 	source = folder / "words.cc"
 	source.write_text(
 		"#include <algorithm>\n#include <functional>\n#include <iostream>\n#include <map>\n#include <memory>\n"
@@ -124,12 +135,11 @@ def build(folder):
 		"\tfor (auto &entry : order) show(entry.second);\n\tauto last = std::make_shared<std::string>(\"end\");\n"
 		"\tstd::cout << *last << std::endl;\n}\n")
 	built = []
-	for compiler in ("g++", "clang++"):
-		for version in ("-gdwarf-4", "-gdwarf-5"):
-			out = folder / (compiler + version)
-			if shutil.which(compiler) and not subprocess.run(
-					[compiler, "-g", version, "-O2", source, "-o", out], capture_output=True, check=False).returncode:
-				built.append(out)
+	for name, *command in VARIANTS:
+		out = folder / name
+		if shutil.which(command[0]) and not subprocess.run([*command, source, "-o", out], capture_output=True,
+		                                                   cwd=folder, check=False).returncode:
+			built.append(out)
 	return built
 
 
