@@ -39,6 +39,24 @@ static int wait_for_signal(void)
 	return 40;
 }
 
+/* A child that has allocated before we end, and lives on. */
+static int leave_daemon(unsigned seconds)
+{
+	int fds[2];
+	char byte;
+
+	if (pipe(fds))
+		return 1;
+	if (!fork()) {
+		leak_here();
+		if (write(fds[1], "x", 1) != 1)
+			_exit(1);
+		sleep(seconds);
+		_exit(0);
+	}
+	return read(fds[0], &byte, 1) != 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -64,10 +82,7 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "exec"))
 		execl(argv[0], argv[0], "exit", "9", (char *)NULL);
-	if (!strcmp(what, "daemon") && !fork()) {
-		leak_here();
-		sleep((unsigned)atoi(argv[2]));
-		_exit(0);
-	}
+	if (!strcmp(what, "daemon"))
+		return leave_daemon((unsigned)atoi(argv[2]));
 	return 0;
 }
