@@ -131,6 +131,31 @@ int mt_loader_is_changing(void)
 	return d && __atomic_load_n(&d->r_state, __ATOMIC_ACQUIRE) != RT_CONSISTENT;
 }
 
+/* Mixes a name that may vanish into a module's fingerprint. */
+static uint64_t mix_name(uint64_t h, const char *name)
+{
+	char c;
+	for (const char *at = name;; at++) {
+		if ((at == name || (uintptr_t)at % 4096 == 0) && read_unsure(at, &c, 1))
+			return h;
+		if (!*at)
+			return h;
+		h = (h ^ (uint8_t)*at) * 0x100000001b3u;
+	}
+}
+
+/* musl names the program as it was started and the vdso not at all; glibc does the reverse. */
+static const char *name_of(const struct link_map *l, const struct mt_module *m)
+{
+	uintptr_t program = mt_loader_auxv(loader.auxv, AT_PHDR);
+	uintptr_t vdso = mt_loader_auxv(loader.auxv, AT_SYSINFO_EHDR);
+	if (!l->l_prev && m->lo <= program && program < m->hi)
+		return "";
+	if (vdso && m->lo <= vdso && vdso < m->hi)
+		return "[vdso]";
+	return l->l_name ? l->l_name : "";
+}
+
 /* A module from its link map entry: headers are found through the lowest mapped page. */
 static int module_from_map(const struct link_map *l, struct mt_module *ret_module)
 {
@@ -152,9 +177,11 @@ static int module_from_map(const struct link_map *l, struct mt_module *ret_modul
 	if (!phnum || read_unsure(&phdr[phnum - 1], &last, sizeof(last)))
 		return -MT_EINVAL;
 	int err = mt_module_from_phdr(phdr, phnum, bias, ret_module);
-	if (!err)
-		ret_module->name = l->l_name ? l->l_name : "";
-	return err;
+	if (err)
+		return err;
+	ret_module->name = name_of(l, ret_module);
+	ret_module->fingerprint = mix_name(ret_module->fingerprint, l->l_name);
+	return 0;
 }
 
 static void add_module(struct mt_module_list *list, const struct mt_module *m)

@@ -223,7 +223,10 @@ const char *mt_module_nearest_symbol(const struct mt_module *m, uintptr_t addres
 		const Elf64_Sym *s = &t.sym[i];
 		if (s->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s->st_info) != STT_FUNC)
 			continue;
-		if (s->st_value > want || s->st_value < best_at || s->st_name >= t.str_bytes)
+		/* functions that are not exported lie between: no guess at what is behind the end */
+		if (want < s->st_value || want - s->st_value >= s->st_size)
+			continue;
+		if (s->st_value < best_at || s->st_name >= t.str_bytes)
 			continue;
 		best = t.str + s->st_name;
 		best_at = s->st_value;

@@ -25,7 +25,7 @@ struct mt_module {
 	uint32_t phnum;
 	uint32_t number; /* free for the list's user: memtrack's module number, 0 at first */
 	uint32_t generation; /* of the list in which it first stood */
-	uint64_t fingerprint; /* of headers and unwind table: tells libraries without build-id apart */
+	uint64_t fingerprint; /* of name, headers and unwind table: tells libraries without build-id apart */
 	uint8_t build_id_bytes;
 	uint8_t build_id[MT_BUILD_ID_MAX];
 };
@@ -68,8 +68,8 @@ int mt_module_from_phdr(const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
 uintptr_t mt_module_symbol(const struct mt_module *m, const char *name);
 
 /*
- * The nearest dynamic symbol at or below address: its name (in the module's memory, valid while it is
- * loaded) and the distance, or NULL.
+ * The dynamic symbol of the function that holds address, the innermost where they overlap: its name (in
+ * the module's memory, valid while it is loaded) and the distance from its start. NULL: none does.
  */
 const char *mt_module_nearest_symbol(const struct mt_module *m, uintptr_t address,
 				     uintptr_t *ret_offset);
