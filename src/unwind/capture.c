@@ -417,6 +417,12 @@ static MT_NOINLINE mt_row row_miss(struct mt_capture *c, const struct mt_module_
 	return mt_row_cache_fill(mt_unwind.rows, list, &mt_unwind.modules, ra);
 }
 
+MT_INLINE mt_row row_of(struct mt_capture *c, const struct mt_module_list *list, uintptr_t ra)
+{
+	mt_row row = mt_row_cache_get(mt_unwind.rows, ra);
+	return MT_LIKELY(row != MT_ROW_MISS) ? row : row_miss(c, list, ra);
+}
+
 /* The step out of *at by a plain row. 0, or an enum mt_stack_end. */
 MT_INLINE int plain_step(struct mt_capture *c, mt_row row, struct place *at)
 {
@@ -464,6 +470,12 @@ static MT_NOINLINE int uncommon_step(struct mt_capture *c, const struct mt_modul
 	return end;
 }
 
+/* How a stack ends whose outermost frame is the last that the limit permits. */
+MT_INLINE uint32_t end_at_limit(mt_row row)
+{
+	return row == mt_row_special(MT_ROW_END) ? MT_STACK_COMPLETE : MT_STACK_DEPTH;
+}
+
 /* Walks from *at until it ends, is cut, or joins the last stack at or below index `join`. */
 static void walk(struct mt_capture *c, const struct mt_module_list *list, struct place at, int32_t join,
 		 struct outcome *ret)
@@ -489,8 +501,7 @@ static void walk(struct mt_capture *c, const struct mt_module_list *list, struct
 		if (MT_UNLIKELY(row == MT_ROW_MISS))
 			row = row_miss(c, list, at.ra);
 		if (MT_UNLIKELY(w == last)) {
-			ret->end = row == mt_row_special(MT_ROW_END) ? MT_STACK_COMPLETE :
-								       MT_STACK_DEPTH;
+			ret->end = end_at_limit(row);
 			break;
 		}
 		if (MT_LIKELY(!mt_row_is_special(row) && mt_row_ra_bytes(row))) {
@@ -534,15 +545,18 @@ MT_INLINE uint64_t put_frame(struct mt_frame *f, const struct mt_frame_words *w,
 }
 
 /* Makes c's last stack the one that the walk found. */
-static void place(struct mt_capture *c, const struct outcome *o)
+static void place(struct mt_capture *c, const struct mt_module_list *list, const struct outcome *o)
 {
 	uint32_t at = o->at < 0 ? 0 : (uint32_t)o->at, old_count = c->count, k = o->fresh;
 	uint32_t total = at + k, drop = total > c->depth_max ? total - c->depth_max : 0;
 	uint32_t base = at - drop; /* index of the outermost fresh frame */
 	struct mt_frame_words *to = kept_words(c), *from = fresh_words(c, k - 1);
 	struct mt_frame *f = c->frame, *known_end = f + old_count;
+	uint32_t end = o->at < 0 ? o->end : c->end;
 	uint64_t hash;
-	if (o->at >= 0 && !drop) {
+	if (MT_UNLIKELY(o->at >= 0 && total >= c->depth_max))
+		end = end_at_limit(row_of(c, list, (at > drop ? to[drop] : *from).ra));
+	if (o->at >= 0 && !drop && end == c->end) {
 		to += at;
 		f += at;
 		hash = f->hash;
@@ -550,7 +564,7 @@ static void place(struct mt_capture *c, const struct outcome *o)
 		f++;
 		k--;
 	} else {
-		c->end = drop ? MT_STACK_DEPTH : o->end;
+		c->end = end;
 		hash = mix(0x6d656d747261636bu, c->end);
 		for (uint32_t i = 0; i < base; i++, to++, f++) {
 			hash = put_frame(f, to + drop, hash, f < known_end);
@@ -622,7 +636,7 @@ static MT_NOINLINE uint32_t capture_walk(struct mt_capture *c, const struct mt_m
 			return c->token;
 		}
 	}
-	place(c, &o);
+	place(c, list, &o);
 	join_account(c, &o);
 	c->counts.ends[c->end]++;
 	c->tag = tag;

@@ -4,6 +4,8 @@
 #ifdef HAVE_LIBUNWIND
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
+#else
+#include <unwind.h>
 #endif
 
 #if defined(__x86_64__)
@@ -129,6 +131,32 @@ static uint32_t oracle_walk(uintptr_t ra, uintptr_t *ret, uint32_t max)
 	} while (n < max && unw_step(&cursor) > 0);
 	return n;
 }
+#else
+struct oracle {
+	uintptr_t *ret;
+	uint32_t max, n;
+	uintptr_t ra;
+	int found;
+};
+
+static _Unwind_Reason_Code oracle_frame(struct _Unwind_Context *context, void *arg)
+{
+	struct oracle *o = arg;
+	int exact;
+	uintptr_t ip = _Unwind_GetIPInfo(context, &exact);
+	o->found = o->found || ip == o->ra;
+	if (o->found && ip && o->n < o->max)
+		o->ret[o->n++] = ip;
+	return o->n < o->max ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static uint32_t oracle_walk(uintptr_t ra, uintptr_t *ret, uint32_t max)
+{
+	struct oracle o = {.ret = ret, .max = max, .ra = ra};
+	_Unwind_Backtrace(oracle_frame, &o);
+	return o.n;
+}
+#endif
 
 static void compare_with_oracle(uintptr_t ra)
 {
@@ -150,13 +178,8 @@ static void compare_with_oracle(uintptr_t ra)
 	check_result.oracle_wrong++;
 	struct stack other = {.count = MT_MIN(n, (uint32_t)MT_DEPTH_MAX)};
 	memcpy(other.ra, state->oracle, other.count * sizeof(other.ra[0]));
-	report("libunwind", &other);
+	report("other unwinder", &other);
 }
-#else
-static void compare_with_oracle(uintptr_t ra)
-{
-}
-#endif
 
 void fixture_hooked(uintptr_t sp, uintptr_t ra, uintptr_t fp)
 {

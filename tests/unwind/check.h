@@ -4,15 +4,15 @@
 
 /*
  * A capture that is checked: by memo, by join alone and by walk alone, each against
- * mt_walk_reference(), and that against libunwind where it is there. Per thread.
+ * mt_walk_reference(), and that against libunwind, or where it is not there libgcc. Per thread.
  */
 
 #include "unwind_fixture.h"
 
 enum check_oracle {
-	CHECK_SAME = 0,   /* libunwind must give the same stack, to its end */
+	CHECK_SAME = 0,   /* the other unwinder must give the same stack, to its end */
 	CHECK_PREFIX = 1, /* our stack may end earlier (code without unwind information) */
-	CHECK_ALONE = 2,  /* libunwind is not asked */
+	CHECK_ALONE = 2,  /* it is not asked */
 };
 
 struct check_result {

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	fixture_start();
 	check_oracle = CHECK_SAME;
 	shapes_main(strtoul(argv[1], NULL, 10), atoi(argv[2]));
-	printf("%lu captures, %lu wrong, %lu not as libunwind; %lu memo hits, %lu joined\n",
+	printf("%lu captures, %lu wrong, %lu not as the other unwinder; %lu memo hits, %lu joined\n",
 	       (long)check_result.captures, (long)check_result.wrong, (long)check_result.oracle_wrong,
 	       (long)check_result.memo_hits, (long)check_result.joined);
 	return check_result.wrong || check_result.oracle_wrong || check_result.captures < 1000;
