@@ -133,10 +133,9 @@ static void ellipsis_tries_every_place(void **state)
 
 static void both_kinds_in_one_file_and_comments(void **state)
 {
-	static const char text[] =
-		"# comment\n\n   # another\r\nleak:first\r\n"
-		"{\n  name\n  Memcheck:Leak\nfun:calloc\n}\n"
-		"{\nother\nMemcheck:Param\nwrite(buf)\nfun:write\n}\nleak:last";
+	static const char text[] = "# comment\n\n   # another\r\nleak:first\r\n"
+				   "{\n  name\n  Memcheck:Leak\nfun:calloc\n}\n"
+				   "{\nother\nMemcheck:Param\nwrite(buf)\nfun:write\n}\nleak:last";
 	mt_auto(mt_suppressions) struct mt_suppressions *s = read_text(text);
 	assert_int_equal(mt_suppressions_count(s), 3);
 	assert_int_equal(mt_suppressions_skipped(s), 1);
