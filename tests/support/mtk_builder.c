@@ -32,6 +32,7 @@ struct table {
 
 struct mtk_builder {
 	struct mt_state_header header;
+	int64_t step; /* see mtk_builder_publish_in_steps() */
 	struct table table[KINDS];
 };
 
@@ -200,6 +201,21 @@ static void count_size(struct mtk_builder *b, uint32_t cell, uint64_t size)
 			->count[bucket]++;
 }
 
+void mtk_builder_publish_in_steps(struct mtk_builder *b, int64_t step)
+{
+	b->step = step;
+}
+
+/* What of `live` is published now: all of it, or 0 when too little is held back. */
+static int64_t publish(const struct mtk_builder *b, int64_t live, int64_t *published)
+{
+	int64_t change = live - *published;
+	if (change < b->step && change > -b->step)
+		return 0;
+	*published = live;
+	return change;
+}
+
 /* Changes a cell's, its site's, a thread's and the process's live bytes; the heap is the site's. */
 static void change_live(struct mtk_builder *b, struct mt_state_cell *c, struct mt_state_thread *t,
 			int64_t bytes)
@@ -207,19 +223,14 @@ static void change_live(struct mtk_builder *b, struct mt_state_cell *c, struct m
 	struct mt_state_header *h = &b->header;
 	struct mt_state_site *s = mtk_builder_at(b, MT_REGION_SITES, c->site);
 	int64_t live = (int64_t)(c->bytes - c->freed_bytes);
-	if (live > c->peak_bytes)
-		c->peak_bytes = live;
-	s->live_published += bytes;
-	c->published += bytes;
-	if (s->live_published > s->peak_published)
-		s->peak_published = s->live_published;
+	c->peak_bytes = MT_MAX(c->peak_bytes, live);
+	s->live_published += publish(b, live, &c->published);
+	s->peak_published = MT_MAX(s->peak_published, s->live_published);
 	if (s->heap)
 		return;
 	t->live_bytes += bytes;
-	t->published += bytes;
-	if (t->live_bytes > t->peak_bytes)
-		t->peak_bytes = t->live_bytes;
-	h->live_published += bytes;
+	t->peak_bytes = MT_MAX(t->peak_bytes, t->live_bytes);
+	h->live_published += publish(b, t->live_bytes, &t->published);
 	if (h->live_published > h->peak_bytes) {
 		h->peak_bytes = h->live_published;
 		h->peak_unit = h->now_unit;

@@ -40,6 +40,12 @@ void mtk_builder_alloc(struct mtk_builder *b, uint32_t thread, uint32_t site, ui
 		       uint64_t size);
 void mtk_builder_dealloc(struct mtk_builder *b, uint32_t thread, uint64_t address);
 
+/*
+ * From now on live bytes are published as the tracker does with several threads: when at least
+ * `step` bytes were held back. 0 (the beginning): each change.
+ */
+void mtk_builder_publish_in_steps(struct mtk_builder *b, int64_t step);
+
 /* The file's bytes, packed; the caller frees them with free(). */
 uint8_t *mtk_builder_bytes(struct mtk_builder *b, size_t *ret_len);
 /* The file as it is while its process runs: regions of `capacity` elements, sparse. 0 or -1. */
