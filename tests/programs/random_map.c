@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random allocation, reallocation and freeing by two threads, with blocks handed between them. The
- * program's own map of live blocks goes to the file argv[1], an address and a size a line.
+ * program's own map of live blocks goes to the file argv[1], an address and a size a line. argv[2] seeds.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -17,6 +17,7 @@ struct slot {
 };
 static struct slot slots[SLOTS];
 static pthread_barrier_t barrier;
+static uint64_t seed_factor = 1;
 
 static uint64_t next(uint64_t *seed)
 {
@@ -60,7 +61,7 @@ static void allocate(struct slot *s, uint64_t r, size_t size)
 static void *work(void *argument)
 {
 	size_t me = (size_t)argument;
-	uint64_t seed = 0x9e3779b97f4a7c15u + me;
+	uint64_t seed = (0x9e3779b97f4a7c15u + me) * seed_factor;
 	for (int step = 0; step < STEPS; step++) {
 		uint64_t r = next(&seed);
 		/* one thread owns the even slots and one the odd ones; they change at a barrier */
@@ -101,6 +102,8 @@ static void write_map(const char *path)
 int main(int argc, char **argv)
 {
 	pthread_t thread;
+	if (argc > 2)
+		seed_factor = 2 * (uint64_t)atoi(argv[2]) + 1;
 	pthread_barrier_init(&barrier, NULL, 2);
 	if (pthread_create(&thread, NULL, work, (void *)1))
 		fail("pthread_create");

@@ -199,7 +199,7 @@ def main_state(run):
 
 # ---- processes ---------------------------------------------------------------------------------
 
-@test_each("fork", "vfork", "spawn", "clone_raw", "clone_vm", "exec_chain")
+@test_each("fork", "vfork", "spawn", "clone_raw", "clone_vm", "exec_chain", "atfork")
 def processes(bench, name):
     bench.both([bench.build(name + ".c")])
 
@@ -443,9 +443,15 @@ def timer_storm(bench):
         bench.expect("mappings left", state.totals(mtk.MMAP).allocs - state.totals(mtk.MMAP).frees, 0)
 
 
-@test_each("alternate_stack", "coroutines", "tsd", "environment")
+@test_each("alternate_stack", "coroutines", "tsd", "cancel", "environment", "seccomp")
 def stacks_and_signals(bench, name):
     bench.both([bench.build(name + ".c", flags=["-pthread"])])
+
+
+@test
+def jump_storm(bench):
+    """A handler that jumps out of the tracker costs at most the one event it interrupted."""
+    bench.both([bench.build("jump_storm.c")])
 
 
 @test
@@ -525,12 +531,28 @@ def report_of_a_running_process(bench):
 
 @test
 def libraries_that_reuse_addresses(bench):
-    a = bench.library("twin.c", "libtwin_a.so", ["-DNAME=twin_alpha"])
+    bench.library("twin.c", "libtwin_a.so", ["-DNAME=twin_alpha"])
     bench.library("twin.c", "libtwin_b.so", ["-DNAME=twin_gamma"])
     run = bench.both([bench.build("dl_loops.c")])
     for size, function, library in ((1777, "twin_alpha", "libtwin_a.so"), (2777, "twin_gamma", "libtwin_b.so")):
         _expect_frame(bench, run, size, function, library)
-    del a
+
+
+@test
+def libraries_come_and_go_under_load(bench):
+    bench.library("twin.c", "libtwin_a.so", ["-DNAME=twin_alpha"])
+    bench.library("twin.c", "libtwin_b.so", ["-DNAME=twin_gamma"])
+    run = bench.both([bench.build("dl_threads.c", flags=["-pthread"])])
+    _expect_frame(bench, run, 1777, "twin_alpha", "libtwin_a.so")
+    _expect_frame(bench, run, 2777, "twin_gamma", "libtwin_b.so")
+
+
+@test
+def own_allocator_in_the_program(bench):
+    run = bench.both([bench.build("own_malloc.c")], marks=False)
+    for state in run.states:
+        bench.expect("note", state.notes & mtk.NOTE_PROVIDER_IN_PROGRAM, mtk.NOTE_PROVIDER_IN_PROGRAM)
+        bench.expect("blocks", len(state.blocks()), 0)
 
 
 def _expect_frame(bench, run, size, function, library):
