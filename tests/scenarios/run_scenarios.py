@@ -367,7 +367,11 @@ def main():
         builds = scenario.builds
         if options.source == "valgrind": # does not read all of clang's debug information
             builds = [b for b in builds if not b.startswith("clang")]
-        variants += [Variant(scenario, build, options.build, options) for build in builds]
+        for build in builds:
+            if shutil.which(build.split()[0]):
+                variants.append(Variant(scenario, build, options.build, options))
+            else:
+                tap.skip("%s [%s]" % (scenario.name, build), build.split()[0] + " is not installed")
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for variant, problems in zip(variants, pool.map(Variant.check, variants)):
             tap.ok(variant.title, problems)
