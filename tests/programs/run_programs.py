@@ -338,6 +338,30 @@ def _nothing_hidden(bench, run, must_be_whole=False):
         bench.problem("mark missing")
 
 
+@test_each("setuid", "chroot")
+def rights_dropped(bench, how):
+    """The parent's books go on; the child is followed or counted as lost."""
+    if os.getuid():
+        raise Skip("needs root")
+    run = bench.both([bench.build("drop_rights.c"), how], marks=False)
+    marks = [marks_of(s) for s in run.states]
+    if "1777x1 2777x1" not in marks:
+        bench.problem("state files hold %s" % marks)
+    lost = sum(s.lost["child"] for s in run.states)
+    bench.expect("children followed or lost", marks.count("3777x1") + lost, 1)
+
+
+@test
+def memory_is_locked(bench):
+    """Under a memory limit, so that a failure of this test costs the machine nothing."""
+    if os.getuid():
+        raise Skip("needs root")
+    run = _in_memory_group(bench, bench.build("lock_memory.c"), 512 << 20)
+    bench.expect("status", run.status, 0)
+    bench.expect("stdout", run.stdout, b"locked 0\nprocess 1777x1 2777x1\n")
+    bench.compare_marks(run)
+
+
 @test_each("2 MiB", "200 KiB", "0 free")
 def full_shm(bench, size):
     """A small tmpfs on /dev/shm in a mount namespace of its own."""
@@ -674,6 +698,17 @@ def _compare_killed(bench, directory, counts_path):
 @test
 def oom_kill_in_cgroup(bench):
     """The kernel kills the program in its memory group; what it had allocated is in the state file."""
+    run = _in_memory_group(bench, bench.build("hungry.c"), 64 << 20)
+    if run.status != -signal.SIGKILL:
+        raise Skip("the kernel did not kill it (status %d)" % run.status)
+    bench.expect("stdout", run.stdout, b"hungry\n")
+    blocks = sum(1 for s in run.states for b in s.blocks() if b.size == 100777)
+    if not 200 <= blocks <= 700:
+        bench.problem("%d blocks of about 640 recorded" % blocks)
+
+
+def _in_memory_group(bench, program, limit_bytes):
+    """A tracked run in a memory cgroup of its own."""
     group = "/sys/fs/cgroup/memory/memtrack-test-%d" % os.getpid()
     try:
         os.mkdir(group)
@@ -681,16 +716,9 @@ def oom_kill_in_cgroup(bench):
         raise Skip("no writable memory cgroup (v1): %s" % error.strerror) from error
     try:
         with open(group + "/memory.limit_in_bytes", "w", encoding="ascii") as f:
-            f.write(str(64 << 20))
-        command = ["sh", "-c", "echo $$ > %s/cgroup.procs && exec env LD_PRELOAD=\"$TRACK\" %s" % (
-            group, bench.build("hungry.c"))]
-        run = bench.run(command, True, LD_PRELOAD=None, TRACK=bench.lib)
-        if run.status != -signal.SIGKILL:
-            raise Skip("the kernel did not kill it (status %d)" % run.status)
-        bench.expect("stdout", run.stdout, b"hungry\n")
-        blocks = sum(1 for s in run.states for b in s.blocks() if b.size == 100777)
-        if not 200 <= blocks <= 700:
-            bench.problem("%d blocks of about 640 recorded" % blocks)
+            f.write(str(limit_bytes))
+        command = ["sh", "-c", "echo $$ > %s/cgroup.procs && exec env LD_PRELOAD=\"$TRACK\" %s" % (group, program)]
+        return bench.run(command, True, LD_PRELOAD=None, TRACK=bench.lib)
     finally:
         deadline = time.monotonic() + 5
         while os.path.isdir(group) and time.monotonic() < deadline:
