@@ -7,6 +7,7 @@
 #include "analysis/table.h"
 
 #include "analysis/callstack.h"
+#include "analysis/filter.h"
 #include "analysis/rows.h"
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -44,7 +45,7 @@ struct builder {
 	uint32_t profile;
 	uint64_t *hash;
 	struct facts *facts; /* by site; element 0: blocks without a site */
-	bool *is_suppressed; /* by site */
+	bool *is_left_out;   /* by site: suppressed, or of a module that is not wanted */
 };
 
 static bool is_heap_wanted(const struct builder *b, uint32_t heap)
@@ -217,7 +218,7 @@ static int add_sites(struct builder *b)
 	for (uint32_t i = 1; i < b->p->site_count && !is_stopped(b); i++) {
 		int err;
 
-		if (b->is_suppressed[i] || !b->p->site[i].call ||
+		if (b->is_left_out[i] || !b->p->site[i].call ||
 		    !is_heap_wanted(b, b->p->site[i].heap))
 			continue;
 		err = add_site(b, i);
@@ -237,7 +238,7 @@ static int add_unplaced(struct builder *b)
 		counts.allocs += b->p->thread[i].unplaced_allocs;
 		counts.bytes += b->p->thread[i].unplaced_bytes;
 	}
-	if (!is_heap_wanted(b, 0) || (!counts.allocs && !b->facts[0].count))
+	if (b->is_left_out[0] || !is_heap_wanted(b, 0) || (!counts.allocs && !b->facts[0].count))
 		return 0;
 	row = get_labelled(b, "(site not recorded: tables were full)");
 	if (!row)
@@ -272,7 +273,7 @@ static int add_threads(struct builder *b)
 		const struct mt_profile_cell *c = &b->p->cell[i];
 		struct mt_row *row;
 
-		if (!c->site || c->site >= b->p->site_count || b->is_suppressed[c->site] ||
+		if (!c->site || c->site >= b->p->site_count || b->is_left_out[c->site] ||
 		    !is_heap_wanted(b, b->p->site[c->site].heap))
 			continue;
 		row = get_thread_row(b, c->thread);
@@ -290,7 +291,7 @@ static int add_threads(struct builder *b)
 		struct facts f = {0};
 		struct mt_row *row;
 
-		if (b->is_suppressed[site] || !is_block_wanted(b, block))
+		if (b->is_left_out[site] || !is_block_wanted(b, block))
 			continue;
 		row = get_thread_row(b, block->thread);
 		if (!row)
@@ -330,7 +331,7 @@ static int add_sizes(struct builder *b)
 		uint32_t site = block->site < b->p->site_count ? block->site : 0;
 		struct facts f = {0};
 
-		if (b->is_suppressed[site] || !is_block_wanted(b, block))
+		if (b->is_left_out[site] || !is_block_wanted(b, block))
 			continue;
 		row = get_size_row(b, size_bucket(block->size));
 		if (!row)
@@ -341,7 +342,7 @@ static int add_sizes(struct builder *b)
 	for (uint32_t i = 1; i < b->p->site_count && !is_stopped(b); i++) {
 		const struct mt_profile_site *s = &b->p->site[i];
 
-		if (b->is_suppressed[i] || !is_heap_wanted(b, s->heap))
+		if (b->is_left_out[i] || !is_heap_wanted(b, s->heap))
 			continue;
 		for (uint32_t k = 0; k < MT_HIST_BUCKETS; k++) {
 			if (!s->size_hist[k])
@@ -355,16 +356,24 @@ static int add_sizes(struct builder *b)
 	return 0;
 }
 
+static void mark_unwanted(struct builder *b)
+{
+	b->is_left_out[0] = b->query->modules && *b->query->modules;
+	for (uint32_t i = 1; i < b->p->site_count && !is_stopped(b); i++)
+		b->is_left_out[i] = !mt_filter_module(b->p, i, b->query->modules);
+}
+
 static void mark_suppressed(struct builder *b)
 {
 	const struct mt_query *q = b->query;
 
 	for (uint32_t i = 1; q->is_suppressed && i < b->p->site_count && !is_stopped(b); i++) {
-		if (!is_heap_wanted(b, b->p->site[i].heap) || !b->facts[i].count)
+		if (b->is_left_out[i] || !is_heap_wanted(b, b->p->site[i].heap) ||
+		    !b->facts[i].count)
 			continue;
 		if (!q->is_suppressed(q->suppress_context, b->p, i))
 			continue;
-		b->is_suppressed[i] = true;
+		b->is_left_out[i] = true;
 		b->table->suppressed_sites++;
 		b->table->suppressed_count += b->facts[i].count;
 		b->table->suppressed_bytes += b->facts[i].bytes;
@@ -377,10 +386,11 @@ static int add_profile(struct builder *b)
 
 	b->hash = mt_callstack_hashes(b->p, b->query->match_names ? b->query->names : NULL);
 	b->facts = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->facts));
-	b->is_suppressed = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->is_suppressed));
-	if (!b->hash || !b->facts || !b->is_suppressed)
+	b->is_left_out = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->is_left_out));
+	if (!b->hash || !b->facts || !b->is_left_out)
 		return -ENOMEM;
 	fill_facts(b);
+	mark_unwanted(b);
 	mark_suppressed(b);
 	if (b->query->by == MT_BY_THREAD)
 		return add_threads(b);
@@ -503,10 +513,10 @@ int mt_table_build(const struct mt_profile *const *profiles, uint32_t count,
 		err = add_profile(&b);
 		free(b.hash);
 		free(b.facts);
-		free(b.is_suppressed);
+		free(b.is_left_out);
 		b.hash = NULL;
 		b.facts = NULL;
-		b.is_suppressed = NULL;
+		b.is_left_out = NULL;
 	}
 	if (err) {
 		mt_rows_done(&b.rows);

@@ -46,6 +46,7 @@ struct mt_query {
 	enum mt_sort sort;
 	uint32_t heap;       /* heap index: 0 is malloc; MT_HEAP_ANY: all */
 	uint64_t min_age_ns; /* live blocks younger than this do not count; 0: all count */
+	const char *modules; /* patterns as in mt_filter_module(); NULL: all sites */
 	bool match_names; /* sites are told apart by function names: for two builds of a program */
 	const struct mt_names *names; /* NULL: none */
 	/* true: leave this site out and count it as suppressed; NULL: none is left out */

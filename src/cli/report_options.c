@@ -34,6 +34,7 @@ int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded 
 			 : is_text              ? MT_REPORT_STACK_DEFAULT
 						: MT_REPORT_STACK_MAX,
 		.min_age_ns = o->min_age_ns,
+		.modules = o->modules,
 		.leak_threshold_bytes = o->leak_threshold_bytes,
 		.color = is_text && !o->output && mt_load_is_color(stdout),
 		.names = &loaded->names,

@@ -15,7 +15,7 @@ struct mt_report_options {
 	uint64_t min_age_ns, leak_threshold_bytes, error_exitcode;
 	struct mt_text_list symbol_dirs, suppressions;
 	bool no_symbols, no_builtin_suppressions;
-	const char *output;
+	const char *output, *modules;
 };
 
 #define MT_REPORT_OPTIONS_DEFAULT \
@@ -66,6 +66,12 @@ struct mt_report_options {
 		 .kind = MT_OPTION_TIME, \
 		 .offset = offsetof(S, M.min_age_ns), \
 		 .help = "count only live blocks at least this old"}, \
+		{.name = "modules", \
+		 .argument = "LIST", \
+		 .kind = MT_OPTION_TEXT, \
+		 .offset = offsetof(S, M.modules), \
+		 .help = "only call sites in these modules: names or globs separated by commas; " \
+			 "-GLOB leaves modules out"}, \
 		{.name = "leak-threshold", \
 		 .argument = "SIZE", \
 		 .kind = MT_OPTION_SIZE, \

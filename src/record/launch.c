@@ -70,6 +70,16 @@ static bool is_ours(const char *entry)
 	return false;
 }
 
+/* The user's preloads without ours in front: a tracked memtrack does not preload it twice. */
+static const char *skip_library(const char *preload, const char *library)
+{
+	size_t len = strlen(library);
+
+	if (strncmp(preload, library, len) || (preload[len] && !strchr(": ", preload[len])))
+		return preload;
+	return preload + len + (preload[len] != 0);
+}
+
 /* Our words, each followed by a NUL. */
 static int add_words(const struct mt_launch *l, char *const *env, pid_t launcher, struct mt_buf *b)
 {
@@ -78,6 +88,8 @@ static int add_words(const struct mt_launch *l, char *const *env, pid_t launcher
 	for (char *const *e = env; *e; e++)
 		if (!strncmp(*e, "LD_PRELOAD=", strlen("LD_PRELOAD=")))
 			preload = *e + strlen("LD_PRELOAD=");
+	if (preload)
+		preload = skip_library(preload, l->library);
 	mt_buf_printf(b, "LD_PRELOAD=%s%s%s%c", l->library, preload && *preload ? ":" : "",
 		      preload ? preload : "", 0);
 	mt_buf_printf(b, "MEMTRACK_MODE=full%c", 0);

@@ -34,6 +34,7 @@ static int build_table(const struct mt_report *r, bool match_names, struct mt_ta
 		.sort = r->sort,
 		.heap = mt_report_by(r) == MT_BY_HEAP ? (uint32_t)MT_HEAP_ANY : 0,
 		.min_age_ns = r->min_age_ns,
+		.modules = r->modules,
 		.match_names = match_names,
 		.names = r->names,
 		.is_suppressed = r->show == MT_SHOW_LEAKS ? r->is_suppressed : NULL,

@@ -89,6 +89,7 @@ int mt_report_table(const struct mt_report *r, uint32_t heap, struct mt_table **
 		.sort = r->sort,
 		.heap = heap,
 		.min_age_ns = r->min_age_ns,
+		.modules = r->modules,
 		.names = r->names,
 		.is_suppressed = r->show == MT_SHOW_LEAKS ? r->is_suppressed : NULL,
 		.suppress_context = r->suppress_context,

@@ -49,6 +49,7 @@ struct mt_report {
 	enum mt_sort sort;
 	uint32_t top;                  /* rows shown; 0: all */
 	uint32_t stack;                /* frames of each call stack shown, 0: none */
+	const char *modules;           /* patterns as in mt_filter_module(); NULL: all */
 	uint64_t min_age_ns;           /* younger live blocks do not count */
 	uint64_t leak_threshold_bytes; /* leak sites below it are summed in one line */
 	bool color;                    /* text: escape sequences of a terminal */

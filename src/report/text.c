@@ -173,7 +173,9 @@ static const char *verdict_object(const struct mt_report *r)
 static void add_empty_verdict(const struct mt_report *r, const struct mt_table *t,
 			      struct mt_buf *out)
 {
-	if (t->suppressed_sites)
+	if (r->modules && *r->modules)
+		mt_buf_adds(out, "nothing in these modules");
+	else if (t->suppressed_sites)
 		mt_buf_adds(out, "nothing is live but what is suppressed");
 	else if (r->show == MT_SHOW_TEMPORARY)
 		mt_buf_adds(out, "no temporary allocations");
@@ -221,6 +223,9 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 				      plural(v.growing, "grows", "grow"));
 	}
 	mt_buf_printf(out, "%s\n", mt_text_end(r));
+	if (r->modules && *r->modules)
+		mt_buf_printf(out, "  only sites in modules '%s'; the totals are of all\n",
+			      r->modules);
 }
 
 /* ---- head ---- */

@@ -279,6 +279,33 @@ static void processes_of_one_program_add_up(void **state)
 	mt_profile_free(other);
 }
 
+static void modules_can_be_chosen(void **state)
+{
+	env.q.modules = "server";
+	build();
+	assert_int_equal(env.t->row_count, 3);
+	env.q.modules = "-ser*";
+	build();
+	assert_int_equal(env.t->row_count, 0);
+	env.q.modules = "/opt/app/*,-/opt/app/server";
+	build();
+	assert_int_equal(env.t->row_count, 0);
+	env.q.modules = "-*,+server";
+	build();
+	assert_int_equal(env.t->row_count, 3);
+	env.q.modules = "libpool*";
+	build();
+	assert_int_equal(env.t->row_count, 0);
+	/* the call of site 3 is in the program; put it into the library */
+	env.p->node[7].module = 2;
+	build();
+	assert_int_equal(env.t->row_count, 1);
+	assert_int_equal(env.t->bytes, 5000);
+	env.q.by = MT_BY_SIZE;
+	build();
+	assert_int_equal(env.t->bytes, 5000);
+}
+
 static void rows_below_a_threshold_are_summed(void **state)
 {
 	struct mt_small_rows small;
@@ -403,6 +430,7 @@ int main(void)
 		TEST(unplaced_allocations_have_a_row),
 		TEST(suppressed_sites_are_counted_apart),
 		TEST(processes_of_one_program_add_up),
+		TEST(modules_can_be_chosen),
 		TEST(rows_below_a_threshold_are_summed),
 		TEST(stop_gives_a_partial_table),
 		TEST(diff_matches_rows_of_two_runs),

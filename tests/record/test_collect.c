@@ -331,6 +331,14 @@ static void the_environment_has_the_contract(void **state)
 	got = mt_launch_environment(&l, env, 99);
 	assert_string_equal(got[2], "LD_PRELOAD=/lib/m.so");
 	free(got);
+	env[1] = (char *)"LD_PRELOAD=/lib/m.so:/x.so";
+	got = mt_launch_environment(&l, env, 99);
+	assert_string_equal(got[2], "LD_PRELOAD=/lib/m.so:/x.so");
+	free(got);
+	env[1] = (char *)"LD_PRELOAD=/lib/m.so2";
+	got = mt_launch_environment(&l, env, 99);
+	assert_string_equal(got[2], "LD_PRELOAD=/lib/m.so:/lib/m.so2");
+	free(got);
 }
 
 int main(void)
