@@ -348,7 +348,20 @@ def rights_dropped(bench, how):
     if "1777x1 2777x1" not in marks:
         bench.problem("state files hold %s" % marks)
     lost = sum(s.lost["child"] for s in run.states)
-    bench.expect("children followed or lost", marks.count("3777x1") + lost, 1)
+    followed = marks.count("3777x1") + _children_elsewhere(run.states)
+    bench.expect("children followed or lost", followed + lost, 1)
+
+
+def _children_elsewhere(parents):
+    """State files of children in a directory that the new user had to make; removes them."""
+    count = 0
+    for directory in glob.glob("/dev/shm/memtrack-65534-*"):
+        for path in glob.glob(directory + "/*.mtk"):
+            state = mtk.State(path)
+            if state.ppid in [p.pid for p in parents]:
+                count += marks_of(state) == "3777x1"
+                shutil.rmtree(directory)
+    return count
 
 
 @test
