@@ -245,9 +245,12 @@ def every_show_and_grouping_works(b):
                 known = not (show == "peak" and by in ("size", "thread") or show == "temporary" and by == "size")
                 if done.returncode != (0 if known else 1):
                     b.problems.append("%s by %s: status %d %s" % (show, by, done.returncode, done.stderr[:200]))
+        b.expect(show + " is that", json.loads(b.run("report", path, "--show=" + show, "--json",
+                                                     "--no-symbols").stdout)["show"], show)
     for show in ["sizes", "lifetimes", "threads", "heaps", "coverage"]:
         b.expect(show, b.run("report", path, "--show=" + show, "--no-symbols").returncode, 0)
-        json.loads(b.run("report", path, "--show=" + show, "--json", "--no-symbols").stdout)
+        b.expect(show + " is that", json.loads(b.run("report", path, "--show=" + show, "--json",
+                                                     "--no-symbols").stdout)["show"], show)
 
 
 @test
