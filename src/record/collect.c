@@ -205,14 +205,13 @@ static bool is_in_use(const struct job *job, int header_code)
 {
 	static const uint8_t no_boot_id[16];
 	const struct mt_state_header *h = &job->header;
-	struct mt_process p;
 
 	if (!job->is_last)
 		return false;
 	if (!header_code && h->pid && h->proc_start &&
 	    memcmp(h->boot_id, no_boot_id, sizeof(no_boot_id)))
 		return mt_mtk_process_alive(h);
-	if (mt_process_read(atoi(mt_path_base(job->file)), &p) || p.state == 'Z' || p.state == 'X')
+	if (!mt_process_is_running(atoi(mt_path_base(job->file)), 0, no_boot_id))
 		return false;
 	return header_code || h->end_kind == MT_END_RUNNING;
 }

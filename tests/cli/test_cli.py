@@ -10,6 +10,7 @@ import glob
 import io
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -34,6 +35,10 @@ def test(function):
 def needs_library(function):
     function.needs_library = True
     return test(function)
+
+
+class Skip(Exception):
+    """What a test needs is not there."""
 
 
 class Bench:
@@ -261,7 +266,7 @@ def output_goes_to_a_file_and_colours_only_to_a_terminal(b):
     with open(os.path.join(b.dir, "out.txt"), encoding="utf-8") as f:
         b.expect("file", f.read(), b.run("report", path, "--no-symbols").stdout)
     if not shutil.which("script"):
-        return
+        raise Skip("needs script(1)")
     for no_color, has in [(None, True), ("1", False)]:
         env = dict(b.env, TERM="xterm")
         env.pop("NO_COLOR", None)
@@ -313,7 +318,7 @@ def run_refuses_before_the_program_starts(b):
 @test
 def run_explains_programs_that_change_privileges(b):
     if os.getuid() != 0 or not shutil.which("setpriv"):
-        return
+        raise Skip("needs root and setpriv")
     os.chmod(b.dir, 0o755)
     program = os.path.join(b.dir, "setuid")
     shutil.copy("/bin/true", program)
@@ -325,7 +330,7 @@ def run_explains_programs_that_change_privileges(b):
         done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", command, "run", program],
                               cwd=b.dir, capture_output=True, text=True, check=False)
         if os.statvfs(b.dir).f_flag & os.ST_NOSUID:
-            continue
+            raise Skip("/tmp is mounted nosuid")
         b.expect(word + " status", done.returncode, 1)
         b.expect_in(word, done.stderr, "'%s' is %s: the system ignores LD_PRELOAD for it" % (program, word))
 
@@ -436,6 +441,59 @@ def signals_are_passed_on(b):
 
 
 @needs_library
+def ctrl_c_is_the_program_s_alone(b):
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(b.dir)
+        os.execve(MEMTRACK, [MEMTRACK, "run", "--report=summary", "--report-file=r", SUBJECT, "signal"], b.env)
+    text = b""
+    while b"ready" not in text:
+        text += os.read(terminal, 1000)
+    os.write(terminal, b"\x03")
+    while True:
+        try:
+            part = os.read(terminal, 1000)
+        except OSError:
+            break
+        if not part:
+            break
+        text += part
+    b.expect("status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 40)
+    b.expect_in("program", text.decode(), "signal 2\r\n")
+    with open(os.path.join(b.dir, "r"), encoding="utf-8") as f:
+        b.expect_in("report", f.read(), "exited with status 40")
+    os.close(terminal)
+
+
+@needs_library
+def other_users_can_track_their_programs(b):
+    if os.getuid() != 0 or not shutil.which("setpriv"):
+        raise Skip("needs root and setpriv")
+    for name, path in [("memtrack", MEMTRACK), ("lib.so", LIBRARY), ("subject", SUBJECT)]:
+        shutil.copy(path, os.path.join(b.dir, name))
+    os.chmod(b.dir, 0o777)
+    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "./memtrack", "run", "-o",
+                           "%p.mtk", "./subject"], cwd=b.dir, env=dict(b.env, MEMTRACK_LIB="./lib.so", HOME="/nonexistent"),
+                          capture_output=True, text=True, check=False)
+    b.expect("status", done.returncode, 0)
+    b.expect_in("report", done.stderr, "19.5 KiB (20,000 B)")
+    b.expect("owner", [os.stat(os.path.join(b.dir, n)).st_uid for n in b.files()], [65534])
+
+
+@needs_library
+def a_small_dev_shm_is_not_used(b):
+    script = "mount -t tmpfs -o size=1M none /dev/shm && exec %s run -v --report=none %s" % (MEMTRACK, SUBJECT)
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=b.dir, env=dict(b.env, TMPDIR=b.dir),
+                          capture_output=True, text=True, check=False)
+    if "not permitted" in done.stderr or "denied" in done.stderr:
+        raise Skip("mount namespaces are not allowed here")
+    b.expect("status", done.returncode, 0)
+    b.expect_in("reason", done.stderr, "memtrack: /dev/shm is not used: only 1.0 MiB are free in '/dev/shm'")
+    b.expect_in("place", done.stderr, "memtrack: state files are made in '%s/memtrack-" % b.dir)
+    b.expect("files", len(b.files()), 1)
+
+
+@needs_library
 def a_stopped_program_goes_on(b):
     p = b.start("run", "--report=none", SUBJECT, "signal")
     p.stdout.readline()
@@ -541,6 +599,10 @@ def main():
         bench = Bench(function.__name__)
         try:
             function(bench)
+        except Skip as why:
+            tap.skip(name, str(why))
+            shutil.rmtree(bench.dir, ignore_errors=True)
+            continue
         except (OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as error:
             bench.problems.append("%s: %s" % (type(error).__name__, error))
         tap.ok(name, bench.problems)
