@@ -115,6 +115,12 @@ void mt_capture_reset(struct mt_capture *c)
 	memo_forget(c->memo);
 }
 
+/*
+ * Keeps a value in a general register: without it gcc pairs neighbouring fields in vector registers and
+ * puts the moves between both into the chain of loads that a walk is.
+ */
+#define IN_REGISTER(x) __asm__("" : "+r"(x))
+
 MT_INLINE uintptr_t word_at(uintptr_t address)
 {
 	return *(const volatile uintptr_t *)address;
@@ -140,10 +146,6 @@ MT_INLINE uintptr_t ra_word(const struct mt_frame_words *w)
 {
 	return w->ra;
 }
-
-MT_INLINE void set_ra_word(struct mt_frame_words *w, uintptr_t at, uintptr_t raw)
-{
-}
 #else
 MT_INLINE uintptr_t ra_place(const struct mt_frame_words *w)
 {
@@ -153,12 +155,6 @@ MT_INLINE uintptr_t ra_place(const struct mt_frame_words *w)
 MT_INLINE uintptr_t ra_word(const struct mt_frame_words *w)
 {
 	return w->raw;
-}
-
-MT_INLINE void set_ra_word(struct mt_frame_words *w, uintptr_t at, uintptr_t raw)
-{
-	w->ra_at = at;
-	w->raw = raw;
 }
 #endif
 
@@ -178,23 +174,16 @@ static MT_COLD void modules_changed(struct mt_capture *c, const struct mt_module
 	mt_row_cache_flush(mt_unwind.rows, list->generation);
 }
 
-/* The modules as of now, with every cache brought up to them. NULL: not set up. */
-MT_INLINE const struct mt_module_list *modules_now(struct mt_capture *c)
+/*
+ * 0, or what on_change() returned: the list from before the change may name a module that is gone, so
+ * there is better none, and the next capture asks again.
+ */
+static MT_COLD int ask_for_change(struct mt_capture *c, uint64_t now)
 {
-	if (mt_unwind.change_count) {
-		uint64_t now = __atomic_load_n(mt_unwind.change_count, __ATOMIC_ACQUIRE);
-		if (MT_UNLIKELY(now != c->change_seen)) {
-			c->change_seen = now;
-			if (mt_unwind.on_change)
-				mt_unwind.on_change();
-		}
-	}
-	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
-	if (MT_UNLIKELY(!list || !mt_unwind.rows))
-		return NULL;
-	if (MT_UNLIKELY(list->generation != c->generation))
-		modules_changed(c, list);
-	return list;
+	int r = mt_unwind.on_change ? mt_unwind.on_change() : 0;
+	if (!r)
+		c->change_seen = now;
+	return r;
 }
 
 /* Makes c->stack the range that holds the word below sp. */
@@ -312,14 +301,20 @@ void mt_capture_remember(struct mt_capture *c, uint32_t token)
 		memo_fill(c);
 }
 
+/* Starts a new window. */
+static void memo_window(struct mt_capture *c)
+{
+	c->memo_since = c->counts.captures;
+	c->memo_hits_before = c->counts.memo_hits;
+}
+
 /* Once a window: pauses the memo where it does not pay. */
 static MT_COLD void memo_judge(struct mt_capture *c)
 {
 	uint64_t seen = c->counts.captures - c->memo_since;
 	if ((c->counts.memo_hits - c->memo_hits_before) * 10 < seen)
 		c->memo_off_for = MEMO_PAUSE;
-	c->memo_since = c->counts.captures;
-	c->memo_hits_before = c->counts.memo_hits;
+	memo_window(c);
 }
 
 /* ---- walk and join ---- */
@@ -392,21 +387,62 @@ static void use_fp(struct mt_capture *c, uint32_t k)
 
 /* Where a walk stands, and what it read to get there. */
 struct place {
-	uintptr_t sp, ra, fp, fp_at, cfa_at, ra_at, raw;
-	uintptr_t lr; /* aarch64: the link register, 0: not known */
+	uintptr_t sp, ra, fp, fp_at, cfa_at;
 	uint64_t flags;
+#if !defined(__x86_64__)
+	uintptr_t ra_at, raw;
+	uintptr_t lr; /* the link register, 0: not known */
+#endif
 };
+
+#if defined(__x86_64__)
+MT_INLINE uintptr_t place_lr(const struct place *at)
+{
+	return 0;
+}
+
+MT_INLINE void place_set_ra(struct place *at, uintptr_t ra_at, uintptr_t raw, uintptr_t lr)
+{
+	at->ra = raw;
+}
+
+MT_INLINE void place_ra_word(const struct place *at, struct mt_frame_words *w)
+{
+}
+#else
+MT_INLINE uintptr_t place_lr(const struct place *at)
+{
+	return at->lr;
+}
+
+MT_INLINE void place_set_ra(struct place *at, uintptr_t ra_at, uintptr_t raw, uintptr_t lr)
+{
+	at->ra = mt_step_strip(raw);
+	at->ra_at = ra_at;
+	at->raw = raw;
+	at->lr = lr;
+}
+
+MT_INLINE void place_ra_word(const struct place *at, struct mt_frame_words *w)
+{
+	w->ra_at = at->ra_at;
+	w->raw = at->raw;
+}
+#endif
 
 /* The step out of *at by other than a plain row. 0, or an enum mt_stack_end. */
 static MT_NOINLINE int slow_step(struct mt_capture *c, const struct mt_module_list *list, mt_row row,
 				 struct place *at)
 {
-	struct mt_step s = {.sp = at->sp, .ra = at->ra, .fp = at->fp, .lr = at->lr,
-			    .lr_known = at->lr != 0, .range = &c->stack};
+	uintptr_t lr = place_lr(at);
+	struct mt_step s = {.sp = at->sp, .ra = at->ra, .fp = at->fp, .lr = lr, .lr_known = lr != 0,
+			    .range = &c->stack};
 	int end = mt_step_special(&s, row, list);
 	c->counts.fp_steps += !end && (s.flags & MT_FRAME_BY_FP);
-	*at = (struct place){s.sp, s.ra, s.fp, s.fp_at, s.cfa_at, s.ra_at, s.raw,
-			     s.lr_known ? s.lr : 0, s.flags | (s.cfa_at ? EXTRA : 0)};
+	*at = (struct place){.sp = s.sp, .fp = s.fp, .fp_at = s.fp_at, .cfa_at = s.cfa_at,
+			     .flags = s.flags | (s.cfa_at ? EXTRA : 0)};
+	place_set_ra(at, s.ra_at, s.raw, s.lr_known ? s.lr : 0);
+	at->ra = s.ra;
 	return end;
 }
 
@@ -438,17 +474,15 @@ MT_INLINE int plain_step(struct mt_capture *c, mt_row row, struct place *at)
 		at->fp = word_at(fp_at);
 	}
 	at->fp_at = fp_at;
-	at->ra_at = cfa - mt_row_ra_bytes(row);
+	uintptr_t ra_at = cfa - mt_row_ra_bytes(row);
 #if !defined(__x86_64__)
-	if (MT_UNLIKELY(at->ra_at < at->sp))
+	if (MT_UNLIKELY(ra_at < at->sp))
 		return MT_STACK_UNREADABLE;
 #endif
-	at->raw = word_at(at->ra_at);
-	at->ra = mt_step_strip(at->raw);
+	place_set_ra(at, ra_at, word_at(ra_at), 0);
 	at->sp = cfa;
 	at->cfa_at = 0;
 	at->flags = 0;
-	at->lr = 0;
 	return MT_LIKELY(at->ra != 0) ? 0 : MT_STACK_COMPLETE;
 }
 
@@ -482,46 +516,51 @@ static void walk(struct mt_capture *c, const struct mt_module_list *list, struct
 {
 	const struct mt_row_cache *rows = mt_unwind.rows;
 	struct mt_frame_words *w = fresh_words(c, 0), *last = fresh_words(c, c->depth_max - 1);
+	const struct mt_frame_words *first = w;
+	uint32_t end = 0;
 	*ret = (struct outcome){.at = -1, .no_reuse = -1};
 	for (;; w--) {
+		IN_REGISTER(at.sp);
+		IN_REGISTER(at.ra);
+		IN_REGISTER(at.fp);
+		IN_REGISTER(at.fp_at);
 		w->sp = at.sp;
 		w->ra = at.ra;
 		w->fp = at.fp;
 		w->fp_at = at.fp_at;
 		w->cfa_at = at.cfa_at;
 		w->flags = at.flags;
-		set_ra_word(w, at.ra_at, at.raw);
-		if (join >= 0 && try_join(c, (uint32_t)(fresh_words(c, 0) - w), w, &join)) {
+		place_ra_word(&at, w);
+		if (join >= 0 && try_join(c, (uint32_t)(first - w), w, &join)) {
 			ret->at = join;
 			if (kept_words(c)[join].flags & NEEDS_FP)
-				use_fp(c, (uint32_t)(fresh_words(c, 0) - w));
+				use_fp(c, (uint32_t)(first - w));
 			break;
 		}
 		mt_row row = mt_row_cache_get(rows, at.ra);
 		if (MT_UNLIKELY(row == MT_ROW_MISS))
 			row = row_miss(c, list, at.ra);
 		if (MT_UNLIKELY(w == last)) {
-			ret->end = end_at_limit(row);
+			end = end_at_limit(row);
 			break;
 		}
 		if (MT_LIKELY(!mt_row_is_special(row) && mt_row_ra_bytes(row))) {
 			if (row & MT_ROW_FP)
-				use_fp(c, (uint32_t)(fresh_words(c, 0) - w));
-			ret->end = (uint32_t)plain_step(c, row, &at);
-			ret->end_no_reuse = 1; /* meant only if it ended */
-		} else {
-			struct place next = at; /* keeps `at` in registers */
-			ret->end_no_reuse = 0;
-			ret->end = (uint32_t)uncommon_step(c, list, row,
-							   (uint32_t)(fresh_words(c, 0) - w), &next, ret);
-			at = next;
+				use_fp(c, (uint32_t)(first - w));
+			end = (uint32_t)plain_step(c, row, &at);
+			if (MT_LIKELY(!end))
+				continue;
+			ret->end_no_reuse = 1;
+			break;
 		}
-		if (MT_UNLIKELY(ret->end))
+		struct place next = at; /* keeps `at` in registers */
+		end = (uint32_t)uncommon_step(c, list, row, (uint32_t)(first - w), &next, ret);
+		at = next;
+		if (end)
 			break;
 	}
-	if (ret->at >= 0 || ret->end == MT_STACK_DEPTH || w == last)
-		ret->end_no_reuse = 0;
-	ret->fresh = (uint32_t)(fresh_words(c, 0) - w) + 1;
+	ret->end = end;
+	ret->fresh = (uint32_t)(first - w) + 1;
 }
 
 /*
@@ -535,9 +574,9 @@ MT_INLINE uint64_t put_frame(struct mt_frame *f, const struct mt_frame_words *w,
 	hash = mix(hash, ra ^ (uint64_t)flags << 56);
 	if (!known || f->hash != hash || f->ra != ra)
 		f->node = 0;
-	f->slot = w->sp - 8;
-	if (MT_UNLIKELY(w->flags & MT_STEP_NO_REUSE))
-		f->slot = 0;
+	uintptr_t slot = MT_LIKELY(!(w->flags & MT_STEP_NO_REUSE)) ? w->sp - 8 : 0;
+	IN_REGISTER(slot);
+	f->slot = slot;
 	f->ra = ra;
 	f->hash = hash;
 	f->flags = flags;
@@ -627,7 +666,7 @@ static MT_NOINLINE uint32_t capture_walk(struct mt_capture *c, const struct mt_m
 	struct outcome o;
 	uint32_t old_count = c->count;
 	int32_t at = (int32_t)MT_MIN(c->count, c->reuse_below) - 1;
-	struct place start = {.sp = sp, .ra = ra, .fp = fp, .raw = ra};
+	struct place start = {.sp = sp, .ra = ra, .fp = fp};
 	walk(c, list, start, c->join_off_for ? -1 : at, &o);
 	if (o.at >= 0 && o.fresh == 1 && (uint32_t)o.at + 1 == old_count) {
 		c->counts.same_as_last++;
@@ -647,26 +686,34 @@ static MT_NOINLINE uint32_t capture_walk(struct mt_capture *c, const struct mt_m
 
 uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp, uint64_t tag)
 {
-	const struct mt_module_list *list = modules_now(c);
+	uint64_t now = c->change_seen;
 	ra = mt_step_strip(ra);
 	c->counts.captures++;
-	if (MT_UNLIKELY(!list) || (MT_UNLIKELY(sp < c->stack.lo + 8 || sp > c->stack.hi) && stack_switch(c, sp)))
+	if (MT_LIKELY(mt_unwind.change_count != NULL))
+		now = __atomic_load_n(mt_unwind.change_count, __ATOMIC_ACQUIRE);
+	if (MT_UNLIKELY(now != c->change_seen))
+		if (ask_for_change(c, now))
+			return capture_nothing(c, sp, ra, tag);
+	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+	if (MT_UNLIKELY(!list || !mt_unwind.rows))
 		return capture_nothing(c, sp, ra, tag);
+	if (MT_UNLIKELY(list->generation != c->generation))
+		modules_changed(c, list);
+	if (MT_UNLIKELY(sp < c->stack.lo + 8 || sp > c->stack.hi))
+		if (stack_switch(c, sp))
+			return capture_nothing(c, sp, ra, tag);
 	c->memo_ready = 0;
-	if (MT_UNLIKELY(c->memo_off_for)) {
-		if (!--c->memo_off_for) {
-			c->memo_since = c->counts.captures;
-			c->memo_hits_before = c->counts.memo_hits;
-		}
-	} else if (MT_LIKELY(c->memo != NULL)) {
-		uint32_t token = memo_find(c, sp, ra, fp, tag);
+	if (MT_LIKELY(c->memo != NULL && !c->memo_off_for)) {
 		if (MT_UNLIKELY(c->counts.captures - c->memo_since >= MEMO_WINDOW))
 			memo_judge(c);
-		if (token) {
+		uint32_t token = memo_find(c, sp, ra, fp, tag);
+		if (MT_LIKELY(token)) {
 			c->counts.memo_hits++;
 			return token;
 		}
 		c->memo_ready = 1;
+	} else if (c->memo_off_for && !--c->memo_off_for) {
+		memo_window(c);
 	}
 	return capture_walk(c, list, sp, ra, fp, tag);
 }

@@ -114,8 +114,11 @@ struct mt_unwind {
 	 * from the value it last saw it calls on_change before using any cached row.
 	 */
 	const volatile uint64_t *change_count;
-	/* refreshes the module list if it can; may publish a new `modules`; returns nothing */
-	void (*on_change)(void);
+	/*
+	 * Brings `modules` up to date. 0: it is as of the count before the call, or later. Else this
+	 * capture uses no module, and the next one asks again.
+	 */
+	int (*on_change)(void);
 };
 
 /* The process-wide object; all zero means "not set up" and every capture then ends NO_INFO. */

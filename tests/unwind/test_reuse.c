@@ -395,9 +395,11 @@ static void rows_of_a_module_that_is_gone_are_not_used(void **s)
 }
 
 static uint32_t changes_seen;
-static void on_change(void)
+static int refuse_change;
+static int on_change(void)
 {
 	changes_seen++;
+	return refuse_change ? -1 : 0;
 }
 
 static void a_change_is_asked_about_once(void **s)
@@ -411,6 +413,28 @@ static void a_change_is_asked_about_once(void **s)
 	mt_capture_stack(c, p.sp, p.ra, p.fp, 1);
 	mt_capture_stack(c, p.sp, p.ra, p.fp, 1);
 	assert_int_equal(changes_seen, 1);
+	mt_unwind.on_change = NULL;
+}
+
+static void while_the_modules_cannot_be_read_no_module_is_used(void **s)
+{
+	struct mt_capture *c = fixture_capture_new(64);
+	struct point p = plain_stack(8);
+	mt_unwind.on_change = on_change;
+	mt_capture_stack(c, p.sp, p.ra, p.fp, 1);
+	uint32_t whole = c->count;
+	fixture_changes++;
+	refuse_change = 1;
+	for (uint32_t i = 1; i <= 2; i++) {
+		changes_seen = 0;
+		assert_int_equal(mt_capture_stack(c, p.sp, p.ra, p.fp, 1), 0);
+		assert_int_equal(c->count, 1);
+		assert_int_equal(c->end, MT_STACK_NO_INFO);
+		assert_int_equal(changes_seen, 1);
+	}
+	refuse_change = 0;
+	mt_capture_stack(c, p.sp, p.ra, p.fp, 1);
+	assert_int_equal(c->count, whole);
 	mt_unwind.on_change = NULL;
 }
 
@@ -447,6 +471,7 @@ int main(void)
 		cmocka_unit_test(reset_forgets_everything),
 		cmocka_unit_test(a_stack_of_exactly_the_limit_is_not_cut),
 		cmocka_unit_test(a_change_is_asked_about_once),
+		cmocka_unit_test(while_the_modules_cannot_be_read_no_module_is_used),
 		cmocka_unit_test(without_modules_there_is_one_frame),
 		cmocka_unit_test(rows_of_a_module_that_is_gone_are_not_used),
 		cmocka_unit_test(join_is_exact_whatever_changes),
