@@ -3,8 +3,8 @@
 #define MT_UNWIND_CAPTURE_H
 
 /*
- * Call-stack capture for one thread: memo -> join with the last stack -> walk. See the design notes in
- * docs/decisions and the comments in capture.c for why a verified reuse is exact.
+ * Call-stack capture for one thread: memo -> join with the last stack -> walk. Why a verified reuse is
+ * exact: capture.c and docs/decisions/0004-capture-is-verified-reuse.md.
  *
  * The caller hands in the state at the call of the hooked function: SP (the CFA of the caller's call:
  * value of the stack pointer after the call returns), return address and frame pointer. It gets back a

@@ -4,8 +4,8 @@
  * file is mapped as a loader would. usage: test_rows [-s N] [-x EXCEPTIONS] PATH...
  *   -s N  only files whose name's hash is 0 modulo N
  *   -x    file of lines "CLASS PER_MILLION": rows that are decoded alike but which the unwinder does not
- *         evaluate, and rows that libdw refuses. A class that is not listed, more than its share, or (without -s) a listed class
- *         that does not occur fails.
+ *         evaluate, and rows that libdw refuses. A class that is not listed, more than its share, or
+ *         (without -s) a listed class that does not occur fails.
  */
 
 #include <dirent.h>
