@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * No row of a module that is gone may be seen. An empty word holds the generation it was emptied for
- * (under a tag that is no code's). To insert, a thread first makes its word empty for *its* generation, then
- * looks whether its module list is still the current one, decodes, and swaps the row in only if the
- * word is still what it left. A flush runs after the new list was published and before any thread uses
- * the cache for it. So either the inserting thread sees the new list and gives up, or its first swap
- * comes before the flush, which then takes the word away under it (the last swap fails) or wipes the
- * row (the last swap came first). Both sides need their two steps in one total order: the fences.
+ * No row of a module that is gone may be seen. To insert, a thread first puts a ticket of its own into the
+ * word, then looks whether its module list is still the current one, decodes, and swaps the row in only if
+ * its ticket is still there. A flush runs after the new list was published and before any thread uses the
+ * cache for it. So either the inserting thread sees the new list and gives up, or its ticket was there
+ * before the flush, which then takes it away (the last swap fails) or wipes the row (the last swap came
+ * first). Both sides need their two steps in one total order: the fences. A late flush for an older list
+ * only empties more; it cannot give a ticket back.
  */
 
 #include "unwind/rowcache.h"
 
 #define EMPTY_TAG (UINT64_MAX >> MT_ROW_BITS)
 
-static uint64_t empty_word(uint32_t generation)
+/* Ticket 0: nobody's. */
+static uint64_t empty_word(uint64_t ticket)
 {
-	return EMPTY_TAG << MT_ROW_BITS | (generation & ((1u << MT_ROW_BITS) - 1));
+	return EMPTY_TAG << MT_ROW_BITS | (ticket & ((1u << MT_ROW_BITS) - 1));
 }
 
 void mt_row_cache_flush(struct mt_row_cache *rows, uint32_t generation)
@@ -25,7 +26,7 @@ void mt_row_cache_flush(struct mt_row_cache *rows, uint32_t generation)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (uint32_t s = 0; s < MT_ROW_SETS; s++)
 		for (uint32_t w = 0; w < MT_ROW_WAYS; w++)
-			__atomic_store_n(&rows->set[s][w], empty_word(generation), __ATOMIC_RELAXED);
+			__atomic_store_n(&rows->set[s][w], empty_word(0), __ATOMIC_RELAXED);
 	__atomic_store_n(&rows->generation, generation, __ATOMIC_RELEASE);
 }
 
@@ -49,7 +50,7 @@ mt_row mt_row_cache_fill(struct mt_row_cache *rows, const struct mt_module_list 
 		return mt_row_decode(m, ra - 1);
 	uint64_t *word = victim(rows, ra);
 	uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
-	uint64_t mine = empty_word(list->generation);
+	uint64_t mine = empty_word(__atomic_add_fetch(&rows->tickets, 1, __ATOMIC_RELAXED));
 	int reserved = __atomic_compare_exchange_n(word, &seen, mine, 0, __ATOMIC_SEQ_CST,
 						   __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -17,7 +17,8 @@ enum { MT_ROW_SETS = 4096, MT_ROW_WAYS = 2, MT_ROW_SET_BITS = 12 };
 
 struct mt_row_cache {
 	uint64_t generation; /* of the module list the entries belong to; atomic */
-	uint64_t reserved[7];
+	uint64_t tickets; /* handed out to insertions; atomic */
+	uint64_t reserved[6];
 	uint64_t set[MT_ROW_SETS][MT_ROW_WAYS]; /* atomic words */
 };
 

@@ -4,6 +4,8 @@
  * memory for a stack whose every word is ours. So each word that a walk depends on can be changed alone.
  */
 
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +18,8 @@ enum {
 	FUNCTIONS = 64,
 	FUNCTION_BYTES = 16,
 	TABLES_AT = 4096,
-	MODULE_BYTES = 16384,
+	OTHER_TABLES_AT = 12288,
+	MODULE_BYTES = 20480,
 	STACK_WORDS = 1024,
 	FRAMES_MAX = 40,
 	KINDS = 8,
@@ -81,9 +84,9 @@ static void put_program(struct writer *w, uint32_t i, uint32_t shift)
 }
 
 /* Writes .eh_frame_hdr and .eh_frame for all functions. */
-static void write_tables(uint32_t shift)
+static void write_tables_at(uint32_t at, uint32_t shift)
 {
-	uint8_t *base = module_memory + TABLES_AT;
+	uint8_t *base = module_memory + at;
 	struct writer table = {base + 12}, w = {base + 12 + 8 * FUNCTIONS};
 	uint8_t *cie = w.at;
 	put(&(struct writer){base}, (const uint8_t[]){1, 0x1b, 0x03, 0x3b}, 4);
@@ -109,7 +112,12 @@ static void write_tables(uint32_t shift)
 	}
 }
 
-static void publish(uint32_t generation)
+static void write_tables(uint32_t shift)
+{
+	write_tables_at(TABLES_AT, shift);
+}
+
+static struct mt_module_list *new_list(uint32_t generation)
 {
 	static Elf64_Phdr load = {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_memsz = MODULE_BYTES};
 	struct mt_module_list *list = calloc(1, sizeof(*list) + sizeof(list->m[0]));
@@ -119,7 +127,12 @@ static void publish(uint32_t generation)
 	list->m[0] = (struct mt_module){.lo = base, .hi = base + MODULE_BYTES, .bias = base, .phdr = &load,
 					.phnum = 1, .eh_frame_hdr = module_memory + TABLES_AT,
 					.eh_frame_hdr_bytes = 12 + 8 * FUNCTIONS, .name = ""};
-	__atomic_store_n(&mt_unwind.modules, list, __ATOMIC_RELEASE);
+	return list;
+}
+
+static void publish(uint32_t generation)
+{
+	__atomic_store_n(&mt_unwind.modules, new_list(generation), __ATOMIC_RELEASE);
 }
 
 static uintptr_t return_to(uint32_t function)
@@ -451,6 +464,59 @@ static void without_modules_there_is_one_frame(void **s)
 	mt_unwind.modules = list;
 }
 
+static uint32_t stop_flips, flip_checks, flip_wrong;
+
+/* Captures while another thread exchanges the module under it; counts results of no module's. */
+static void *capture_under_change(void *arg)
+{
+	const struct point *p = arg;
+	struct mt_capture *c = fixture_capture_new(64);
+	c->memo = NULL;
+	while (!__atomic_load_n(&stop_flips, __ATOMIC_ACQUIRE)) {
+		const struct mt_module_list *before = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+		struct stack want = reference(p, 64);
+		mt_capture_stack(c, p->sp, p->ra, p->fp, 1);
+		if (__atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE) != before)
+			continue;
+		__atomic_add_fetch(&flip_checks, 1, __ATOMIC_RELAXED);
+		int same = c->count == want.count && c->end == want.end;
+		for (uint32_t i = 0; same && i < c->count; i++)
+			same = c->frame[c->count - 1 - i].ra == want.ra[i];
+		if (!same)
+			__atomic_add_fetch(&flip_wrong, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void threads_never_see_rows_of_another_module(void **s)
+{
+	enum { THREADS = 3, FLIPS = 600 };
+	struct mt_module_list *list[FLIPS];
+	pthread_t t[THREADS];
+	struct point p = plain_stack(8);
+	stop_flips = flip_checks = flip_wrong = 0;
+	for (uint32_t i = 0; i < FLIPS; i++) {
+		/* one tables area for even lists, another one, with other frame sizes, for odd ones */
+		list[i] = new_list(5000 + i);
+		list[i]->m[0].eh_frame_hdr = module_memory + (i & 1 ? OTHER_TABLES_AT : TABLES_AT);
+	}
+	write_tables_at(OTHER_TABLES_AT, 1);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&t[i], NULL, capture_under_change, &p);
+	for (uint32_t i = 0; i < FLIPS; i++) {
+		__atomic_store_n(&mt_unwind.modules, list[i], __ATOMIC_SEQ_CST);
+		for (uint32_t seen = __atomic_load_n(&flip_checks, __ATOMIC_RELAXED), n = 0;
+		     n < 20 && __atomic_load_n(&flip_checks, __ATOMIC_RELAXED) == seen; n++)
+			sched_yield();
+	}
+	__atomic_store_n(&stop_flips, 1, __ATOMIC_RELEASE);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(flip_wrong, 0);
+	assert_true(flip_checks > 100);
+	publish(20000);
+}
+
 static int setup(void **s)
 {
 	module_memory = fixture_zeros(MODULE_BYTES);
@@ -474,6 +540,7 @@ int main(void)
 		cmocka_unit_test(while_the_modules_cannot_be_read_no_module_is_used),
 		cmocka_unit_test(without_modules_there_is_one_frame),
 		cmocka_unit_test(rows_of_a_module_that_is_gone_are_not_used),
+		cmocka_unit_test(threads_never_see_rows_of_another_module),
 		cmocka_unit_test(join_is_exact_whatever_changes),
 		cmocka_unit_test(memo_is_exact_whatever_changes),
 		cmocka_unit_test(cut_stacks_are_exact_whatever_changes),
