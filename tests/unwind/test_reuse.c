@@ -7,11 +7,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
+#include "unwind/rowcache.h"
 #include "unwind_fixture.h"
 
 enum {
@@ -464,6 +466,58 @@ static void without_modules_there_is_one_frame(void **s)
 	mt_unwind.modules = list;
 }
 
+static void (*in_decode)(void);
+
+/* The tables were not readable: a decode is under way. Lets something else happen in the middle of it. */
+static void on_fault(int sig)
+{
+	if (mprotect(module_memory + TABLES_AT, MODULE_BYTES - TABLES_AT, PROT_READ | PROT_WRITE))
+		abort();
+	in_decode();
+}
+
+static void flush_new(void)
+{
+	publish(20001);
+	mt_row_cache_flush(mt_unwind.rows, 20001);
+}
+
+static void flush_new_then_old(void)
+{
+	flush_new();
+	mt_row_cache_flush(mt_unwind.rows, 19999);
+}
+
+static void flush_nothing(void)
+{
+}
+
+/* Whether a row decoded while `meanwhile` happened is in the cache afterwards. */
+static int kept_after(void (*meanwhile)(void))
+{
+	struct sigaction sa = {.sa_handler = on_fault}, old;
+	publish(20000);
+	const struct mt_module_list *list = mt_unwind.modules;
+	mt_row_cache_flush(mt_unwind.rows, 20000);
+	in_decode = meanwhile;
+	sigaction(SIGSEGV, &sa, &old);
+	if (mprotect(module_memory + TABLES_AT, MODULE_BYTES - TABLES_AT, PROT_NONE))
+		abort();
+	mt_row row = mt_row_cache_fill(mt_unwind.rows, list, &mt_unwind.modules, return_to(K_SP));
+	sigaction(SIGSEGV, &old, NULL);
+	mt_row found = mt_row_cache_get(mt_unwind.rows, return_to(K_SP));
+	assert_true(found == MT_ROW_MISS || found == row);
+	return found != MT_ROW_MISS;
+}
+
+static void a_row_decoded_across_a_change_is_not_kept(void **s)
+{
+	assert_true(kept_after(flush_nothing));
+	assert_true(!kept_after(flush_new));
+	assert_true(!kept_after(flush_new_then_old));
+	publish(20002);
+}
+
 static uint32_t stop_flips, flip_checks, flip_wrong;
 
 /* Captures while another thread exchanges the module under it; counts results of no module's. */
@@ -514,7 +568,7 @@ static void threads_never_see_rows_of_another_module(void **s)
 		pthread_join(t[i], NULL);
 	assert_int_equal(flip_wrong, 0);
 	assert_true(flip_checks > 100);
-	publish(20000);
+	publish(30000);
 }
 
 static int setup(void **s)
@@ -540,6 +594,7 @@ int main(void)
 		cmocka_unit_test(while_the_modules_cannot_be_read_no_module_is_used),
 		cmocka_unit_test(without_modules_there_is_one_frame),
 		cmocka_unit_test(rows_of_a_module_that_is_gone_are_not_used),
+		cmocka_unit_test(a_row_decoded_across_a_change_is_not_kept),
 		cmocka_unit_test(threads_never_see_rows_of_another_module),
 		cmocka_unit_test(join_is_exact_whatever_changes),
 		cmocka_unit_test(memo_is_exact_whatever_changes),
