@@ -39,19 +39,18 @@ static int read_unsure(const void *from, void *to, size_t len)
 	/*
 	 * rt_sigprocmask with an invalid `how` reads the new mask first and then refuses: EFAULT tells an
 	 * unreadable address. Unlike process_vm_readv it is allowed by every seccomp filter in use.
-	 * What remains is a page that is unmapped between the question and the copy: link maps lie in
-	 * the loader's or libc's heap, which does not give single pages back.
+	 * What remains is a page that is unmapped between the question and the copy right after it: the
+	 * link maps' heap does not give single pages back, a library that is being closed may.
 	 */
 	uintptr_t at = (uintptr_t)from, end = at + len;
-	for (;;) {
+	while (at < end) {
+		size_t part = MT_MIN(MT_ALIGN_DOWN(at, 4096) + 4096, end) - at;
 		if (mt_sys4(__NR_rt_sigprocmask, 99, at & ~7ul, 0, 8) == -MT_EFAULT)
 			return -MT_EFAULT;
-		uintptr_t next = MT_ALIGN_DOWN(at, 4096) + 4096;
-		if (next >= end)
-			break;
-		at = next;
+		mt_mem_copy(to, (const void *)at, part);
+		to = (char *)to + part;
+		at += part;
 	}
-	mt_mem_copy(to, from, len);
 	return 0;
 }
 
@@ -176,7 +175,7 @@ static int module_from_map(const struct link_map *l, struct mt_module *ret_modul
 	Elf64_Phdr last;
 	if (!phnum || read_unsure(&phdr[phnum - 1], &last, sizeof(last)))
 		return -MT_EINVAL;
-	int err = mt_module_from_phdr(phdr, phnum, bias, ret_module);
+	int err = mt_module_from_phdr_by(read_unsure, phdr, phnum, bias, ret_module);
 	if (err)
 		return err;
 	ret_module->name = name_of(l, ret_module);

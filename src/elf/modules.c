@@ -10,6 +10,14 @@
 #include "core/mem.h"
 #include "core/sys.h"
 
+enum { NOTES_BYTES = 256, CHUNK_BYTES = 512, FINGERPRINT_BYTES = 4096 };
+
+static int read_plainly(const void *from, void *to, size_t len)
+{
+	mt_mem_copy(to, from, len);
+	return 0;
+}
+
 static void read_build_id(const uint8_t *notes, size_t bytes, struct mt_module *m)
 {
 	size_t at = 0;
@@ -30,49 +38,78 @@ static void read_build_id(const uint8_t *notes, size_t bytes, struct mt_module *
 	}
 }
 
-/* FNV-1a over what two different libraries of equal size do not share. */
-static uint64_t fingerprint(const struct mt_module *m)
+static int read_notes(mt_module_reader *read, const Elf64_Phdr *ph, struct mt_module *m)
 {
-	uint64_t h = 0xcbf29ce484222325u;
-	const uint8_t *p = (const uint8_t *)m->phdr;
-	for (size_t i = 0; i < m->phnum * sizeof(Elf64_Phdr); i++)
-		h = (h ^ p[i]) * 0x100000001b3u;
-	for (size_t i = 0; i < m->eh_frame_hdr_bytes && i < 4096; i++)
-		h = (h ^ m->eh_frame_hdr[i]) * 0x100000001b3u;
+	_Alignas(8) uint8_t notes[NOTES_BYTES];
+	size_t bytes = MT_MIN(ph->p_memsz, sizeof(notes));
+	if (m->build_id_bytes)
+		return 0;
+	int err = read((const void *)(m->bias + ph->p_vaddr), notes, bytes);
+	if (!err)
+		read_build_id(notes, bytes, m);
+	return err;
+}
+
+/* FNV-1a over what two different libraries of equal size do not share. */
+static uint64_t mix(uint64_t h, const void *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
 	return h;
+}
+
+static int add_header(mt_module_reader *read, const Elf64_Phdr *ph, struct mt_module *m)
+{
+	uintptr_t at = m->bias + ph->p_vaddr;
+	switch (ph->p_type) {
+	case PT_LOAD:
+		if (at < m->lo)
+			m->lo = at;
+		if (at + ph->p_memsz > m->hi)
+			m->hi = at + ph->p_memsz;
+		break;
+	case PT_DYNAMIC:
+		m->dynamic = (const Elf64_Dyn *)at;
+		break;
+	case PT_GNU_EH_FRAME:
+		m->eh_frame_hdr = (const uint8_t *)at;
+		m->eh_frame_hdr_bytes = ph->p_memsz;
+		break;
+	case PT_NOTE:
+		return read_notes(read, ph, m);
+	}
+	return 0;
+}
+
+int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
+			   struct mt_module *ret_module)
+{
+	struct mt_module m = {.bias = bias, .phdr = phdr, .phnum = phnum, .name = "", .lo = UINTPTR_MAX};
+	uint64_t h = 0xcbf29ce484222325u;
+	uint8_t chunk[CHUNK_BYTES];
+	for (uint32_t i = 0; i < phnum; i++) {
+		Elf64_Phdr ph;
+		if (read(&phdr[i], &ph, sizeof(ph)) || add_header(read, &ph, &m))
+			return -MT_EFAULT;
+		h = mix(h, &ph, sizeof(ph));
+	}
+	if (m.lo >= m.hi)
+		return -MT_EINVAL;
+	for (size_t at = 0; at < m.eh_frame_hdr_bytes && at < FINGERPRINT_BYTES; at += CHUNK_BYTES) {
+		size_t bytes = MT_MIN(m.eh_frame_hdr_bytes - at, sizeof(chunk));
+		if (read(m.eh_frame_hdr + at, chunk, bytes))
+			return -MT_EFAULT;
+		h = mix(h, chunk, bytes);
+	}
+	m.fingerprint = h;
+	*ret_module = m;
+	return 0;
 }
 
 int mt_module_from_phdr(const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
 			struct mt_module *ret_module)
 {
-	struct mt_module m = {.bias = bias, .phdr = phdr, .phnum = phnum, .name = "", .lo = UINTPTR_MAX};
-	for (uint32_t i = 0; i < phnum; i++) {
-		uintptr_t at = bias + phdr[i].p_vaddr;
-		switch (phdr[i].p_type) {
-		case PT_LOAD:
-			if (at < m.lo)
-				m.lo = at;
-			if (at + phdr[i].p_memsz > m.hi)
-				m.hi = at + phdr[i].p_memsz;
-			break;
-		case PT_DYNAMIC:
-			m.dynamic = (const Elf64_Dyn *)at;
-			break;
-		case PT_GNU_EH_FRAME:
-			m.eh_frame_hdr = (const uint8_t *)at;
-			m.eh_frame_hdr_bytes = phdr[i].p_memsz;
-			break;
-		case PT_NOTE:
-			if (!m.build_id_bytes)
-				read_build_id((const uint8_t *)at, phdr[i].p_memsz, &m);
-			break;
-		}
-	}
-	if (m.lo >= m.hi)
-		return -MT_EINVAL;
-	m.fingerprint = fingerprint(&m);
-	*ret_module = m;
-	return 0;
+	return mt_module_from_phdr_by(read_plainly, phdr, phnum, bias, ret_module);
 }
 
 /* The pieces of a module's dynamic section that symbol lookup needs. */

@@ -61,6 +61,16 @@ MT_INLINE const struct mt_module *mt_module_list_find(const struct mt_module_lis
 int mt_module_from_phdr(const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
 			struct mt_module *ret_module);
 
+/* Copies len bytes of a module's memory: 0 or a negative errno value. */
+typedef int mt_module_reader(const void *from, void *to, size_t len);
+
+/*
+ * The same for a module that another thread may unmap meanwhile: all of its memory is read through
+ * `read`. -EFAULT when that fails.
+ */
+int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
+			   struct mt_module *ret_module);
+
 /*
  * The definition of a function in a module's dynamic symbol table (DT_GNU_HASH or DT_HASH): its
  * run-time address, or 0. Hidden (non-default) versions, IFUNCs and undefined entries do not count.
