@@ -14,23 +14,36 @@
 #include "runtime/record.h"
 #include "runtime/storage.h"
 
-enum { FIRST_RANGES = 256, MAP_FIXED_NOREPLACE = 0x100000, REMAP_MAYMOVE = 1, REMAP_DONTUNMAP = 4 };
+enum { FIRST_RANGES = 256, REMAP_DONTUNMAP = 4 };
+/* User addresses: of a process that did not ask for more, and at most. */
+#if defined(__x86_64__)
+enum { LOW_ADDRESS_BITS = 47, HIGH_ADDRESS_BITS = 56 };
+#else
+enum { LOW_ADDRESS_BITS = 48, HIGH_ADDRESS_BITS = 52 };
+#endif
 
 struct range {
 	uint64_t start;
-	uint32_t record, reserved;
+	uint32_t record;
+	uint32_t stamp; /* of the call that made it: rises */
 };
 
 static struct {
 	uint32_t lock;
 	uint32_t count, capacity, free_head;
+	uint32_t stamp; /* the last one given */
 	struct range *range;
 } set;
 
 void mt_mapping_forget(void)
 {
-	set.lock = set.count = set.capacity = set.free_head = 0;
+	set.lock = set.count = set.capacity = set.free_head = set.stamp = 0;
 	set.range = NULL;
+}
+
+uint32_t mt_mapping_stamp(void)
+{
+	return __atomic_load_n(&set.stamp, __ATOMIC_ACQUIRE);
 }
 
 static uint64_t end_of(uint32_t i)
@@ -93,7 +106,7 @@ static int insert(uint32_t at, uint64_t start, uint64_t bytes, uint32_t heap, ui
 	__atomic_store_n(&l->place, start, __ATOMIC_RELEASE);
 	for (uint32_t i = set.count++; i > at; i--)
 		set.range[i] = set.range[i - 1];
-	set.range[at] = (struct range){.start = start, .record = r};
+	set.range[at] = (struct range){.start = start, .record = r, .stamp = set.stamp};
 	return 0;
 }
 
@@ -122,7 +135,9 @@ static uint32_t cut(struct mt_thread *t, uint32_t i, uint64_t from, uint64_t to)
 	}
 	if (a > start && b < end) { /* a hole in the middle: the tail becomes a range of its own */
 		l->size = a - start;
-		insert(i + 1, b, end - b, l->heap, l->cell, l->unit);
+		if (insert(i + 1, b, end - b, l->heap, l->cell, l->unit))
+			return i + 1;
+		set.range[i + 1].stamp = set.range[i].stamp;
 		return i + 2;
 	}
 	if (a > start) {
@@ -135,18 +150,33 @@ static uint32_t cut(struct mt_thread *t, uint32_t i, uint64_t from, uint64_t to)
 	return i + 1;
 }
 
-static void remove_locked(struct mt_thread *t, uint64_t from, uint64_t to)
+/* Cuts [from, to) out of all ranges that are not newer than stamp. 1 when there were any. */
+static int remove_locked(struct mt_thread *t, uint64_t from, uint64_t to, uint32_t stamp)
 {
 	uint32_t i = first_behind(from);
-	while (i < set.count && set.range[i].start < to)
+	int any = 0;
+	while (i < set.count && set.range[i].start < to) {
+		if ((int32_t)(set.range[i].stamp - stamp) > 0) {
+			i++;
+			continue;
+		}
 		i = cut(t, i, from, to);
+		any = 1;
+	}
+	return any;
+}
+
+static int knows_locked(uint64_t from, uint64_t to)
+{
+	uint32_t i = first_behind(from);
+	return i < set.count && set.range[i].start < to;
 }
 
 void mt_mapping_remove(struct mt_thread *t, uint64_t address, uint64_t bytes)
 {
 	if (!bytes || !__atomic_load_n(&set.count, __ATOMIC_RELAXED) || !mt_lock(&set.lock))
 		return;
-	remove_locked(t, address, address + bytes);
+	remove_locked(t, address, address + bytes, set.stamp);
 	mt_unlock(&set.lock);
 }
 
@@ -158,9 +188,24 @@ void mt_mapping_add(struct mt_thread *t, uint32_t heap, uint64_t address, uint64
 	uint32_t cell = mt_record_mapping_alloc(t, heap, bytes, call, caller);
 	if (!mt_lock(&set.lock))
 		return;
-	remove_locked(t, address, address + bytes);
+	remove_locked(t, address, address + bytes, set.stamp);
+	__atomic_store_n(&set.stamp, set.stamp + 1, __ATOMIC_RELEASE);
 	insert(first_behind(address), address, bytes, heap, cell, (uint32_t)mt_rt.hdr->now_unit);
 	mt_unlock(&set.lock);
+}
+
+int mt_mapping_leave(struct mt_thread *t, uint64_t address, uint64_t bytes, enum mt_mapping_leave how,
+		     uint32_t stamp)
+{
+	int known = 0;
+	if (!__atomic_load_n(&set.count, __ATOMIC_RELAXED) || !mt_lock(&set.lock))
+		return 0;
+	if (how == MT_MAPPING_GOES)
+		known = remove_locked(t, address, address + bytes, stamp);
+	else
+		known = knows_locked(address, address + MT_MAX(bytes, 1));
+	mt_unlock(&set.lock);
+	return known;
 }
 
 #ifndef MT_BUILD_WRAP
@@ -173,6 +218,13 @@ static uint64_t page_up(size_t bytes)
 	return MT_ALIGN_UP((uint64_t)bytes, 4096);
 }
 
+/* Would the kernel look at this range at all? */
+static int is_in_reach(uint64_t address, uint64_t bytes)
+{
+	uint64_t end = address >> LOW_ADDRESS_BITS ? 1ull << HIGH_ADDRESS_BITS : 1ull << LOW_ADDRESS_BITS;
+	return address < end && bytes <= end - address;
+}
+
 /*
  * Guard for the books of a mapping call: NULL when it is not to be tracked. Not held during the call,
  * so that a signal handler that runs then is tracked as ever.
@@ -180,7 +232,10 @@ static uint64_t page_up(size_t bytes)
 static struct mt_thread *begin(uint32_t heap)
 {
 	struct mt_thread *t;
-	if (mt_enter(&t) != MT_ENTER_TRACK)
+	enum mt_enter how = mt_enter(&t);
+	if (how == MT_ENTER_NESTED)
+		mt_rt_lost(MT_LOST_NESTED);
+	if (how != MT_ENTER_TRACK)
 		return NULL;
 	if (!(mt_rt.options.heaps >> heap & 1)) {
 		mt_leave(t);
@@ -235,7 +290,7 @@ MT_PUBLIC int munmap(void *addr, size_t len)
 	/* before the call: another thread may get the address at once. A refused munmap (address not
 	   on a page, wrong length) changes nothing here either. */
 	if (t) {
-		if ((uintptr_t)addr % 4096 == 0)
+		if ((uintptr_t)addr % 4096 == 0 && is_in_reach((uint64_t)addr, len))
 			mt_mapping_remove(t, (uint64_t)addr, page_up(len));
 		mt_leave(t);
 	}
@@ -248,16 +303,22 @@ MT_PUBLIC void *mremap(void *old, size_t old_len, size_t new_len, int flags, voi
 	struct mt_caller caller = MT_CALLER();
 	if (MT_UNLIKELY(!mt_system.mremap) && mt_provider_resolve())
 		return MAP_FAILED_POINTER;
+	uint32_t stamp = mt_mapping_stamp();
 	void *p = mt_system.mremap(old, old_len, new_len, flags, new_addr);
 	struct mt_thread *t = begin(MT_HEAP_MMAP);
 	if (!t)
 		return p;
 	if (p != MAP_FAILED_POINTER) {
-		if (!(flags & REMAP_DONTUNMAP))
-			mt_mapping_remove(t, (uint64_t)old, page_up(old_len));
-		if (mt_recording())
+		int stays = flags & REMAP_DONTUNMAP || !old_len;
+		/* what another thread mapped at the old place since the call is newer than the stamp */
+		int known = mt_mapping_leave(t, (uint64_t)old, page_up(old_len),
+					     stays ? MT_MAPPING_STAYS : MT_MAPPING_GOES, stamp);
+		/* a file's mapping is no heap, wherever it moves */
+		if (known && mt_recording())
 			mt_mapping_add(t, MT_HEAP_MMAP, (uint64_t)p, page_up(new_len), MT_CALL_MREMAP,
 				       &caller);
+		else
+			mt_mapping_remove(t, (uint64_t)p, page_up(new_len));
 	}
 	mt_leave(t);
 	return p;

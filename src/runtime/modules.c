@@ -134,24 +134,46 @@ static void mark_gone(const struct mt_module_list *old, const struct mt_module_l
 	}
 }
 
-void mt_modules_refresh(void)
+/* The loader's list, published when it differs. 0 or a negative errno value. */
+static int read_and_publish_locked(void)
 {
-	if (!mt_trylock(&mt_rt.modules_lock))
-		return;
 	const struct mt_module_list *old = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
 	struct mt_module_list *list = mt_loader_read_modules(old);
-	if (list && same_list(old, list)) {
+	if (!list)
+		return -MT_ENOMEM;
+	if (same_list(old, list)) {
 		mt_sys_munmap(list, list->map_bytes);
-		list = NULL;
+		return 0;
 	}
-	if (list) {
-		for (uint32_t i = 0; i < list->count; i++)
-			if (!list->m[i].number)
-				list->m[i].number = add_row(&list->m[i], list->generation);
-		mark_gone(old, list);
-		__atomic_store_n(&mt_unwind.modules, list, __ATOMIC_RELEASE);
+	for (uint32_t i = 0; i < list->count; i++)
+		if (!list->m[i].number)
+			list->m[i].number = add_row(&list->m[i], list->generation);
+	mark_gone(old, list);
+	__atomic_store_n(&mt_unwind.modules, list, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/*
+ * A thread that finds another one at it must wait: that one may have read the list before the change, and
+ * a stack through the new module would be walked by a list that does not have it.
+ */
+int mt_modules_refresh(void)
+{
+	uint64_t wanted = __atomic_load_n(&mt_rt_change_count, __ATOMIC_ACQUIRE);
+	int err = 0;
+	if (__atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE) &&
+	    __atomic_load_n(&mt_rt.modules_count, __ATOMIC_ACQUIRE) >= wanted)
+		return 0;
+	if (!mt_lock(&mt_rt.modules_lock))
+		return -MT_EINTR;
+	if (!mt_unwind.modules || mt_rt.modules_count < wanted) {
+		uint64_t now = __atomic_load_n(&mt_rt_change_count, __ATOMIC_ACQUIRE);
+		err = read_and_publish_locked();
+		if (!err)
+			__atomic_store_n(&mt_rt.modules_count, now, __ATOMIC_RELEASE);
 	}
 	mt_unlock(&mt_rt.modules_lock);
+	return err;
 }
 
 #if defined(__x86_64__) && !defined(MT_BUILD_WRAP)

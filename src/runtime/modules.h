@@ -8,9 +8,10 @@
 
 /*
  * Reads the loader's list and publishes it if it changed. Called at start and, through mt_unwind, at
- * the first capture after a change. Does nothing when another thread is at it.
+ * the first capture after a change. 0: the list is as of this call or later. A negative errno value: it
+ * could not be read (no memory, or the loader is at work on it), or another thread took too long.
  */
-void mt_modules_refresh(void);
+int mt_modules_refresh(void);
 
 /*
  * Makes the loader count its changes: its notifier function, an empty `ret`, becomes "increment

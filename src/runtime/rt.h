@@ -108,6 +108,7 @@ struct mt_rt {
 	volatile size_t arena_used;
 
 	/* modules; guarded by modules_lock, list published through mt_unwind.modules */
+	uint64_t modules_count; /* mt_rt_change_count before the published list was read */
 	uint32_t modules_lock;
 	uint32_t names_lock;  /* heaps by name */
 	uint32_t search_lock; /* search for originals */
