@@ -40,7 +40,7 @@ TOOLS = {
     'empty': (False, None, 'LD_PRELOAD={bin}/empty.so {}'),
     'memtrack': (False, '{build}/libmemtrack.so', 'LD_PRELOAD={build}/libmemtrack.so MEMTRACK_MODE=full MEMTRACK_DIR=$OUT {}'),
     'memtrack-run': (True, '{build}/memtrack', '{build}/memtrack run -o $OUT/run.mtk -- {}'),
-    'heaptrack': (True, 'heaptrack', 'prlimit --as=20000000000 heaptrack -o $OUT/heaptrack {}'),
+    'heaptrack': (True, 'heaptrack', 'prlimit --as=8000000000 heaptrack -o $OUT/heaptrack {}'),
 }
 METRICS = {'cpu': 'cpu_s', 'wall': 'wall_s', 'rss': 'rss_kib'}
 
