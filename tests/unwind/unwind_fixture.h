@@ -18,6 +18,14 @@
 
 static uint64_t fixture_changes MT_UNUSED;
 
+static void *fixture_zeros(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		abort();
+	return p;
+}
+
 struct fixture_fill {
 	struct mt_module_list *list;
 	uint32_t max;
@@ -43,18 +51,11 @@ MT_UNUSED static void fixture_modules(void)
 {
 	static uint32_t generation;
 	enum { MAX = 512 };
-	struct fixture_fill fill = {calloc(1, sizeof(*fill.list) + MAX * sizeof(struct mt_module)), MAX};
+	struct fixture_fill fill = {NULL, MAX};
+	fill.list = fixture_zeros(sizeof(*fill.list) + MAX * sizeof(struct mt_module));
 	fill.list->generation = ++generation;
 	dl_iterate_phdr(fixture_add, &fill);
 	__atomic_store_n(&mt_unwind.modules, fill.list, __ATOMIC_RELEASE);
-}
-
-static void *fixture_zeros(size_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
-		abort();
-	return p;
 }
 
 MT_UNUSED static struct mt_capture *fixture_capture_new(uint32_t depth)
