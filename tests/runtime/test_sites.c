@@ -194,7 +194,7 @@ static void a_file_name_is_stored_once_for_a_literal(void **state)
 	uint32_t a = mt_site_source_file(name), before = (uint32_t)used(MT_REGION_STRINGS);
 	assert_int_equal(mt_site_source_file(name), a);
 	assert_int_equal(used(MT_REGION_STRINGS), before);
-	strcpy(name, "src/two.c"); /* another library's literal at the same address */
+	snprintf(name, sizeof(name), "src/two.c"); /* another library's literal at the same address */
 	uint32_t b = mt_site_source_file(name);
 	assert_int_not_equal(b, a);
 	assert_string_equal((const char *)mt_storage_base(MT_REGION_STRINGS) + b, "src/two.c");

@@ -210,7 +210,7 @@ enum { CANNOT_MOUNT = 255 };
 /* Runs a child that mounts; skips the test where mounting is not allowed. */
 static void in_child_with_mount(void (*function)(void))
 {
-	strcpy(small_directory, "/tmp/memtrack-small-XXXXXX");
+	snprintf(small_directory, sizeof(small_directory), "/tmp/memtrack-small-XXXXXX");
 	assert_non_null(mkdtemp(small_directory));
 	int status = in_child(function);
 	rmdir(small_directory);
@@ -286,7 +286,7 @@ static void the_file_is_private_and_goes_with_its_directory(void **state)
 {
 	char path[320];
 	struct stat st;
-	strcpy(path, mt_rt.state_path);
+	snprintf(path, sizeof(path), "%s", mt_rt.state_path);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
 	mt_storage_unlink();
