@@ -34,6 +34,18 @@
 /* Orders plain stores for a signal handler of the same thread; no machine instruction. */
 #define MT_SIGNAL_FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
+/* Adds to a counter that one thread writes and any thread may read; no locked instruction. */
+MT_INLINE void mt_count(uint64_t *counter, uint64_t by)
+{
+	__atomic_store_n(counter, *counter + by, __ATOMIC_RELAXED);
+}
+
+/* Reads such a counter. */
+MT_INLINE uint64_t mt_counted(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
 /* false and *ret_product set, or true when a * b does not fit (nothing set). */
 MT_INLINE int mt_mul_size(size_t a, size_t b, size_t *ret_product)
 {

@@ -81,7 +81,7 @@ void *memtrack_realloc(void *old, size_t size, const char *file, int line)
 		mt_leave(t);
 		return p;
 	}
-	t->row->reallocs += old != NULL;
+	mt_count(&t->row->reallocs, old != NULL);
 	t->row->realloc_grown += known && size > gone.size;
 	return finish(t, p, size, MT_CALL_REALLOC, file, line, &caller);
 }
@@ -133,7 +133,10 @@ static const char *string_at(uint32_t offset)
 
 static uint64_t in_use(enum mt_state_region_kind kind)
 {
-	return MT_MIN(mt_rt.region[kind]->used, mt_rt.region[kind]->capacity);
+	const struct mt_state_region *r = mt_rt.region[kind];
+	uint64_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
+	uint64_t capacity = __atomic_load_n(&r->capacity, __ATOMIC_RELAXED);
+	return MT_MIN(used, capacity);
 }
 
 static uint32_t find_heap_locked(const char *name)
@@ -272,13 +275,14 @@ static void sum_threads(struct memtrack_stats *s)
 	for (uint64_t i = 1; i < n; i++) {
 		const struct mt_state_thread *row = &mt_rt.threads[i];
 		const struct mt_state_totals *m = &row->totals[MT_CLASS_MALLOC];
-		s->allocs += m->allocs;
-		s->frees += m->frees;
-		s->bytes += m->bytes;
-		s->freed_bytes += m->freed_bytes;
-		s->reallocs += row->reallocs;
-		s->temporaries += row->temporaries;
-		s->lost_events += row->nested_allocs + row->nested_frees + row->unplaced_allocs;
+		s->allocs += mt_counted(&m->allocs);
+		s->frees += mt_counted(&m->frees);
+		s->bytes += mt_counted(&m->bytes);
+		s->freed_bytes += mt_counted(&m->freed_bytes);
+		s->reallocs += mt_counted(&row->reallocs);
+		s->temporaries += mt_counted(&row->temporaries);
+		s->lost_events += mt_counted(&row->nested_allocs) + mt_counted(&row->nested_frees) +
+				  mt_counted(&row->unplaced_allocs);
 	}
 }
 
@@ -290,9 +294,9 @@ int memtrack_stats_get(struct memtrack_stats *stats)
 		sum_threads(&s);
 		s.live_count = s.allocs - s.frees;
 		s.live_bytes = s.bytes - s.freed_bytes;
-		s.peak_bytes = (uint64_t)mt_rt.hdr->peak_bytes;
+		s.peak_bytes = (uint64_t)__atomic_load_n(&mt_rt.hdr->peak_bytes, __ATOMIC_RELAXED);
 		for (size_t i = 0; i < MT_ARRAY_LEN(mt_rt.hdr->lost); i++)
-			s.lost_events += mt_rt.hdr->lost[i];
+			s.lost_events += mt_counted(&mt_rt.hdr->lost[i]);
 		mt_leave(t);
 	}
 	mt_mem_copy(stats, &s, s.struct_bytes);

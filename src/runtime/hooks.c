@@ -49,7 +49,7 @@ MT_COLD static void *note_nested(enum mt_enter how, struct mt_thread *t, void *p
 {
 	if (how == MT_ENTER_NESTED && p) {
 		t->nested_pointer = (uint64_t)p;
-		t->row->nested_allocs++;
+		mt_count(&t->row->nested_allocs, 1);
 	}
 	return p;
 }
@@ -61,7 +61,7 @@ MT_INLINE void *finish(struct mt_thread *t, void *p, size_t size, enum mt_state_
 	if (MT_LIKELY(p != NULL)) {
 		if (MT_UNLIKELY(t->nested_pointer == (uint64_t)p)) {
 			t->nested_pointer = 0;
-			t->row->nested_allocs--;
+			mt_count(&t->row->nested_allocs, -(uint64_t)1);
 		}
 		if (MT_LIKELY(mt_recording()))
 			mt_record_alloc(t, p, size, call, caller, 0);
@@ -132,7 +132,7 @@ MT_INLINE void *do_realloc(void *old, size_t size, struct mt_caller *caller, voi
 		return p;
 	}
 	if (old) {
-		t->row->reallocs++;
+		mt_count(&t->row->reallocs, 1);
 		t->row->realloc_grown += known && size > gone.size;
 	}
 	return finish(t, p, size, MT_CALL_REALLOC, caller);

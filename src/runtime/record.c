@@ -46,7 +46,8 @@ MT_INLINE void count_live(struct mt_state_thread *row, int64_t change)
 		if (live > __atomic_load_n(&h->peak_bytes, __ATOMIC_RELAXED)) {
 			__atomic_store_n(&h->peak_bytes, live, __ATOMIC_RELAXED);
 			__atomic_store_n(&h->peak_unit, now(), __ATOMIC_RELAXED);
-			__atomic_store_n(&h->peak_epoch, h->peak_epoch + 1, __ATOMIC_RELAXED);
+			uint32_t epoch = __atomic_load_n(&h->peak_epoch, __ATOMIC_RELAXED);
+			__atomic_store_n(&h->peak_epoch, epoch + 1, __ATOMIC_RELAXED);
 		}
 		return;
 	}
@@ -255,8 +256,8 @@ void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_ca
 		mt_thread_tick(t);
 	row->alloc_sequence++;
 	t->last_pointer = (uint64_t)p;
-	row->totals[MT_CLASS_MALLOC].allocs++;
-	row->totals[MT_CLASS_MALLOC].bytes += size;
+	mt_count(&row->totals[MT_CLASS_MALLOC].allocs, 1);
+	mt_count(&row->totals[MT_CLASS_MALLOC].bytes, size);
 
 	struct mt_gone b = {.size = size, .unit = now(), .sequence = (uint32_t)row->alloc_sequence};
 	if (MT_LIKELY(is_wanted(size))) {
@@ -270,7 +271,7 @@ void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_ca
 			if (MT_UNLIKELY(mt_rt.options.verify) && !t->verify_in--)
 				verify_capture(t, b.cell, caller);
 		} else {
-			row->unplaced_allocs++;
+			mt_count(&row->unplaced_allocs, 1);
 			row->unplaced_bytes += size;
 		}
 	} else {
@@ -331,12 +332,12 @@ MT_NOINLINE static uint32_t own_cell(struct mt_thread *t, uint32_t cell)
 MT_INLINE void count_gone(struct mt_thread *t, const struct mt_gone *gone, int is_realloc)
 {
 	struct mt_state_thread *row = t->row;
-	row->totals[MT_CLASS_MALLOC].frees++;
-	row->totals[MT_CLASS_MALLOC].freed_bytes += gone->size;
+	mt_count(&row->totals[MT_CLASS_MALLOC].frees, 1);
+	mt_count(&row->totals[MT_CLASS_MALLOC].freed_bytes, gone->size);
 	uint32_t cell = gone->cell;
 	int own = cell && mt_rt.cells[cell].thread == t->number;
 	int temporary = own && !is_realloc && gone->sequence == (uint32_t)row->alloc_sequence;
-	row->temporaries += (uint64_t)temporary;
+	mt_count(&row->temporaries, (uint64_t)temporary);
 	if (MT_UNLIKELY(cell && !own))
 		cell = own_cell(t, cell);
 	if (MT_LIKELY(cell)) {
@@ -378,7 +379,7 @@ void mt_record_free_nested(struct mt_thread *t, const void *p)
 		return;
 	uint32_t n = t->deferred_count;
 	if (n >= MT_DEFERRED_MAX) { /* the block is gone; its record and counters are given up */
-		t->row->nested_frees++;
+		mt_count(&t->row->nested_frees, 1);
 		return;
 	}
 	t->deferred[n] = (struct mt_deferred){gone.size, gone.cell, gone.unit, gone.sequence, gone.record};
