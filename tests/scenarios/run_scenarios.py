@@ -189,6 +189,8 @@ class Variant:
         how = dict(cwd=self.dir, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                timeout=TIMEOUT_S)
         if self.options.source == "valgrind":
+            for leak in scenario.leaks:
+                leak.via = None # Valgrind's own operators stand there
             found, done = sites_module.from_valgrind(command, os.path.join(self.dir, "valgrind.xml"), **how)
             totals = {}
             if scenario.totals:
@@ -246,7 +248,8 @@ class Variant:
             return [problem]
         try:
             processes, problems = self.run()
-        except (subprocess.TimeoutExpired, RuntimeError, OSError, ValueError, KeyError, IndexError) as error:
+        except (subprocess.TimeoutExpired, RuntimeError, OSError, ValueError, KeyError, IndexError,
+                SyntaxError) as error:
             return ["%s: %s" % (type(error).__name__, error)]
         valgrind = self.options.source == "valgrind"
         for process in ["main"] if valgrind else sorted({"main"} | {x.process for x in self.scenario.leaks}):
@@ -365,8 +368,8 @@ def main():
             tap.skip(scenario.name, why)
             continue
         builds = scenario.builds
-        if options.source == "valgrind": # does not read all of clang's debug information
-            builds = [b for b in builds if not b.startswith("clang")]
+        if options.source == "valgrind": # reads no split, and not all of clang's debug information
+            builds = [b for b in builds if not b.startswith("clang") and "-gsplit-dwarf" not in b]
         for build in builds:
             if shutil.which(build.split()[0]):
                 variants.append(Variant(scenario, build, options.build, options))

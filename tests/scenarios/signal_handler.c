@@ -8,6 +8,7 @@
  * build: clang -O2 -g
  * leak: handler count=2 bytes=400 frames=on_signal,...,interrupted,main@call
  * leak: fault count=1 bytes=60 frames=on_fault,...,interrupted@fault_here,main@call
+ * valgrind: names the line before the fault
  */
 #include <setjmp.h>
 #include <signal.h>
