@@ -8,7 +8,7 @@
 int mt_arena_reserve(void)
 {
 	struct mt_rlimit64 limit = {UINT64_MAX, UINT64_MAX};
-	size_t bytes = (size_t)32 << 30;
+	size_t bytes = (size_t)8 << 30;
 	mt_sys_getrlimit(MT_RLIMIT_AS, &limit);
 	while (bytes > limit.cur / 16 && bytes > 1 << 20)
 		bytes /= 2;
@@ -41,6 +41,16 @@ void *mt_arena_take(size_t bytes)
 	} while (!__atomic_compare_exchange_n(&mt_rt.arena_used, &at, end, 1, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
 	return mt_rt.arena + MT_ALIGN_UP(at, align);
+}
+
+void mt_arena_trim(uint64_t keep_bytes)
+{
+	size_t used = __atomic_load_n(&mt_rt.arena_used, __ATOMIC_RELAXED), end = mt_rt.arena_bytes;
+	size_t keep = MT_ALIGN_UP(MT_MAX(used * 2, used + keep_bytes), 65536);
+	if (keep >= end)
+		return;
+	__atomic_store_n(&mt_rt.arena_bytes, keep, __ATOMIC_RELEASE);
+	mt_sys_munmap(mt_rt.arena + keep, end - keep);
 }
 
 void mt_arena_drop(void)

@@ -15,6 +15,9 @@ int mt_arena_reserve(void);
 /* bytes of zeroed memory, aligned to 64 (to 4096 from 4096 bytes up), or NULL when there is no room. */
 void *mt_arena_take(size_t bytes);
 
+/* Gives back address space from the arena's end, keeping room for as much again as is in use. */
+void mt_arena_trim(uint64_t keep_bytes);
+
 /* In a forked child: everything becomes zeros and free again. */
 void mt_arena_drop(void);
 

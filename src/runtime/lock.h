@@ -11,19 +11,35 @@
 #include "core/sys.h"
 #include "runtime/rt.h"
 
-enum { MT_LOCK_SPINS = 200000 };
+enum { MT_LOCK_SPINS = 1000, MT_LOCK_YIELDS = 64, MT_LOCK_SLEEPS = 400, MT_LOCK_SLEEP_NS = 50000,
+       MT_LOCK_PATIENCE = 8,
+       MT_FUTEX_WAIT_PRIVATE = 128 };
+
+/* What to do in the nth round of waiting for a lock: 1 after a pause, 0 when it was long enough (20 to 50 ms). */
+MT_INLINE int mt_lock_pause(int round)
+{
+	struct mt_timespec pause = {0, MT_LOCK_SLEEP_NS};
+	uint32_t never = 0;
+	if (round < MT_LOCK_SPINS)
+		return 1;
+	if (round < MT_LOCK_SPINS + MT_LOCK_YIELDS && !mt_rt.sandboxed)
+		mt_sys_sched_yield();
+	else /* the owner may be waiting for a processor: yielding to everybody else does not help */
+		mt_sys4(__NR_futex, &never, MT_FUTEX_WAIT_PRIVATE, 0, &pause);
+	return round < MT_LOCK_SPINS + MT_LOCK_YIELDS + MT_LOCK_SLEEPS;
+}
 
 /* 1 when taken; 0 after a bounded wait (counted in lost[MT_LOST_LOCK]). */
 MT_INLINE int mt_lock(uint32_t *lock)
 {
-	for (int i = 0; i < MT_LOCK_SPINS; i++) {
+	int round = 0;
+	do {
 		/* pairs with the release in mt_unlock */
 		if (!__atomic_load_n(lock, __ATOMIC_RELAXED) &&
 		    !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
 			return 1;
-		if (i % 32 == 31)
-			mt_sys_sched_yield();
-	}
+	} while (mt_lock_pause(round++));
+	__atomic_fetch_add(&mt_rt.lock_timeouts, 1, __ATOMIC_RELAXED);
 	mt_rt_lost(MT_LOST_LOCK);
 	return 0;
 }

@@ -175,7 +175,8 @@ MT_COLD void mt_rt_child(void)
 		mt_thread_set_self(NULL);
 		return;
 	}
-	mt_sys_munmap(mt_rt.hdr, mt_rt.file_bytes);
+	/* stays mapped until this child has a file of its own: so that a failure can be counted there */
+	mt_rt.parent_hdr = mt_rt.hdr;
 	mt_rt.hdr = NULL;
 	forget_all();
 	/* many children exec at once and record nothing: their file waits for their first event */
@@ -191,6 +192,11 @@ MT_COLD static void begin_child(void)
 	int err = begin(NULL);
 	if (!err)
 		mt_rt_note(MT_NOTE_FORK_CHILD);
+	if (err && mt_rt.parent_hdr)
+		__atomic_fetch_add(&mt_rt.parent_hdr->lost[MT_LOST_CHILD], 1, __ATOMIC_RELAXED);
+	if (mt_rt.parent_hdr)
+		mt_storage_unmap(mt_rt.parent_hdr);
+	mt_rt.parent_hdr = NULL;
 	__atomic_store_n(&mt_rt.phase, err ? MT_RT_OFF : MT_RT_ON, __ATOMIC_RELEASE);
 }
 

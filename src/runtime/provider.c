@@ -55,7 +55,8 @@ static const char *const cxx_names[MT_CXX_COUNT] = {
 
 static const char *const system_names[] = {
 	"mmap",	  "mmap64",  "munmap",	 "mremap",   "brk",	    "sbrk",	    "fork",   "_Fork",
-	"execve", "execvpe", "fexecve", "execveat", "posix_spawn", "posix_spawnp", "dlopen", "dlmopen",
+	"execve", "execvpe", "fexecve", "execveat", "posix_spawn", "posix_spawnp", "mlockall", "setrlimit",
+	"prlimit", "prctl", "pthread_setname_np", "dlopen", "dlmopen",
 	"dlclose",
 };
 _Static_assert(sizeof(system_names) / sizeof(system_names[0]) ==

@@ -54,6 +54,11 @@ struct mt_system_originals {
 			   char *const *);
 	int (*posix_spawnp)(int *, const char *, const void *, const void *, char *const *,
 			    char *const *);
+	int (*mlockall)(int);
+	int (*setrlimit)(int, const void *);
+	int (*prlimit)(int, int, const void *, void *);
+	int (*prctl)(int, ...);
+	int (*pthread_setname_np)(uintptr_t, const char *);
 	void *(*dlopen)(const char *, int);
 	void *(*dlmopen)(long, const char *, int);
 	int (*dlclose)(void *);

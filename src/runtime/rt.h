@@ -55,7 +55,6 @@ struct mt_thread {
 	uint32_t events;         /* since start: when to read the clock */
 	uint32_t label;          /* label number of new allocations */
 	uint32_t tid;
-	uint32_t name_at;        /* event count at which the thread's name is read next */
 	volatile uint32_t deferred_count;
 	uint32_t memo_at;        /* captures after which the memo is worth its memory */
 	uint32_t verify_in;      /* captures until the next one is verified */
@@ -90,6 +89,7 @@ struct mt_rt {
 	uint32_t index_shift;     /* granule = 2^index_shift bytes: the allocator's least spacing */
 	uint32_t single;          /* 1 while one thread has been seen: peaks are exact */
 	uint32_t compare_pid;     /* 1: fork is noticed by getpid */
+	uint32_t sandboxed;       /* 1: only calls that malloc makes as well (mmap, madvise, futex) */
 	int pid;
 	uint64_t tick_start;
 	uint32_t unit_shift;
@@ -100,6 +100,7 @@ struct mt_rt {
 	char state_dir[256];
 	char state_path[320];
 	size_t file_bytes;
+	struct mt_state_header *parent_hdr; /* forked child without a file yet: its parent's */
 	struct mt_state_region *region[MT_REGIONS]; /* by enum mt_state_region_kind */
 
 	/* private arena */
@@ -110,6 +111,7 @@ struct mt_rt {
 	/* modules; guarded by modules_lock, list published through mt_unwind.modules */
 	uint64_t modules_count; /* mt_rt_change_count before the published list was read */
 	uint32_t modules_lock;
+	uint32_t lock_timeouts; /* atomic: waits that ran out; after a few nobody waits any more */
 	uint32_t names_lock;  /* heaps by name */
 	uint32_t search_lock; /* search for originals */
 	uint64_t notifier_patched; /* 1: the loader bumps mt_rt_change_count by itself */

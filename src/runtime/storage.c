@@ -12,6 +12,7 @@
 #include "core/fmt.h"
 #include "core/mem.h"
 #include "core/sys.h"
+#include "runtime/lock.h"
 
 struct plan {
 	uint16_t kind;
@@ -26,15 +27,15 @@ static const struct plan plan[] = {
 	{MT_REGION_MODULES, sizeof(struct mt_state_module), 256, 16384},
 	{MT_REGION_LABELS, sizeof(struct mt_state_label), 64, 65535},
 	{MT_REGION_THREADS, sizeof(struct mt_state_thread), 64, 65535},
-	{MT_REGION_NODES, sizeof(struct mt_state_node), 2048, 32 << 20},
-	{MT_REGION_SITES, sizeof(struct mt_state_site), 512, 4 << 20},
-	{MT_REGION_CELLS, sizeof(struct mt_state_cell), 512, 8 << 20},
-	{MT_REGION_HISTS, sizeof(struct mt_state_hist), 64, 2 << 20},
-	{MT_REGION_LARGE, sizeof(struct mt_state_large), 512, 16 << 20},
-	{MT_REGION_LIVE, sizeof(struct mt_state_live), 8192, 512ull << 20},
+	{MT_REGION_NODES, sizeof(struct mt_state_node), 2048, 16 << 20},
+	{MT_REGION_SITES, sizeof(struct mt_state_site), 512, 2 << 20},
+	{MT_REGION_CELLS, sizeof(struct mt_state_cell), 512, 4 << 20},
+	{MT_REGION_HISTS, sizeof(struct mt_state_hist), 64, 1 << 20},
+	{MT_REGION_LARGE, sizeof(struct mt_state_large), 512, 4 << 20},
+	{MT_REGION_LIVE, sizeof(struct mt_state_live), 8192, 128ull << 20},
 };
 
-enum { GROW_LEAST = 16384, GROW_MOST = 1 << 20, LOCK_SPINS = 20000, LIMIT_SHARE = 8 };
+enum { GROW_LEAST = 16384, GROW_MOST = 1 << 20, LIMIT_SHARE = 8 };
 
 /* Bytes that the limits leave for the file. */
 static uint64_t size_limit(void)
@@ -296,27 +297,69 @@ void mt_storage_unlink(void)
 		mt_sys3(__NR_unlinkat, MT_AT_FDCWD, mt_rt.state_dir, 0x200 /* AT_REMOVEDIR */);
 }
 
+/* End of a region's address space, as an offset in the mapping. */
+static uint64_t region_end(const struct mt_state_region *r)
+{
+	return MT_ALIGN_UP(r->offset + r->capacity * r->elem_bytes, 65536);
+}
+
+void mt_storage_trim(uint64_t keep_bytes)
+{
+	for (size_t i = 0; i < MT_ARRAY_LEN(plan); i++) {
+		struct mt_state_region *r = &mt_rt.hdr->region[i];
+		/* blocks are what a program has most of */
+		uint64_t part = r->kind == MT_REGION_LIVE ? keep_bytes / 2 : keep_bytes / 20;
+		uint64_t share = MT_MAX(r->committed_bytes * 2, part);
+		uint64_t end = region_end(r), keep = MT_ALIGN_UP(r->offset + share, 65536);
+		if (keep >= end)
+			continue;
+		/* capacity first: nobody may be handed what is going */
+		__atomic_store_n(&r->capacity, (keep - r->offset) / r->elem_bytes, __ATOMIC_RELEASE);
+		mt_sys_munmap((char *)mt_rt.hdr + keep, end - keep);
+		mt_rt_note(MT_NOTE_REDUCED_BY_LIMIT);
+	}
+}
+
+/* Region by region: what was trimmed may belong to the program by now. */
+void mt_storage_unmap(struct mt_state_header *hdr)
+{
+	for (size_t i = 0; i < MT_ARRAY_LEN(plan); i++) {
+		const struct mt_state_region *r = &hdr->region[i];
+		if (r->kind)
+			mt_sys_munmap((char *)hdr + r->offset, region_end(r) - r->offset);
+	}
+	mt_sys_munmap(hdr, MT_STATE_HEADER_BYTES);
+}
+
+static void make_private(char *at, uint64_t bytes)
+{
+	long got = mt_sys_mmap(at, bytes, MT_PROT_READ | MT_PROT_WRITE,
+			       MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED | MT_MAP_NORESERVE, -1, 0);
+	if (mt_sys_is_error(got)) /* strict overcommit: unreachable is as good as private */
+		mt_sys_mmap(at, bytes, MT_PROT_READ, MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED, -1, 0);
+}
+
 void mt_storage_detach(void)
 {
 	if (!mt_rt.hdr)
 		return;
-	long at = mt_sys_mmap(mt_rt.hdr, mt_rt.file_bytes, MT_PROT_READ | MT_PROT_WRITE,
-			      MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED | MT_MAP_NORESERVE, -1, 0);
-	if (mt_sys_is_error(at)) /* strict overcommit: unreachable is as good as private */
-		mt_sys_mmap(mt_rt.hdr, mt_rt.file_bytes, MT_PROT_READ,
-			    MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED, -1, 0);
+	for (size_t i = 0; i < MT_ARRAY_LEN(plan); i++) {
+		const struct mt_state_region *r = &mt_rt.hdr->region[i];
+		make_private((char *)mt_rt.hdr + r->offset, region_end(r) - r->offset);
+	}
+	make_private((char *)mt_rt.hdr, MT_STATE_HEADER_BYTES);
 }
 
 static int lock_growth(uint32_t tid)
 {
-	for (int i = 0; i < LOCK_SPINS; i++) {
-		uint32_t free = 0;
+	uint32_t free;
+	int round = 0;
+	do {
+		free = 0;
 		if (__atomic_compare_exchange_n(&mt_rt.hdr->grow_lock, &free, tid, 0, __ATOMIC_ACQUIRE,
 						__ATOMIC_RELAXED))
 			return 1;
-		if (i % 64 == 63)
-			mt_sys_sched_yield();
-	}
+	} while (mt_lock_pause(round++));
 	mt_rt_lost(MT_LOST_LOCK);
 	return 0;
 }
@@ -344,8 +387,10 @@ static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 			mt_rt.no_storage = 1;
 			mt_rt_note(MT_NOTE_STORAGE_ENDED);
 		}
-		mt_rt.hdr->tick_mark = mt_clock_ticks();
-		mt_rt.hdr->mono_mark_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+		if (!mt_rt.sandboxed) {
+			mt_rt.hdr->tick_mark = mt_clock_ticks();
+			mt_rt.hdr->mono_mark_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+		}
 	}
 	__atomic_store_n(&mt_rt.hdr->grow_lock, 0, __ATOMIC_RELEASE);
 	return err;

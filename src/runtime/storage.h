@@ -25,6 +25,15 @@ void mt_storage_detach(void);
  */
 uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count);
 
+/* Unmaps a file: our own, or a forked child's view of its parent's. */
+void mt_storage_unmap(struct mt_state_header *hdr);
+
+/*
+ * Gives back address space behind what is in use, keeping room for as much again (at least keep_bytes in
+ * all): the tables' capacities shrink. For programs that lock or limit their memory.
+ */
+void mt_storage_trim(uint64_t keep_bytes);
+
 /* Copies a string into the STRINGS region: its offset, or 0 (empty, or no room). */
 uint32_t mt_storage_string(const char *s);
 

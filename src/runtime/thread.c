@@ -30,7 +30,7 @@ void mt_threads_forget(void)
 
 static int is_dead(const struct mt_thread *t)
 {
-	return mt_sys_tgkill(mt_rt.pid, (int)t->tid, 0) == -MT_ESRCH;
+	return !mt_rt.sandboxed && mt_sys_tgkill(mt_rt.pid, (int)t->tid, 0) == -MT_ESRCH;
 }
 
 /* A state whose thread is gone (or that had our own tid), or NULL; looks at a bounded number. */
@@ -62,7 +62,7 @@ static struct mt_thread *new_state_locked(void)
 static void read_name(struct mt_thread *t)
 {
 	char name[16] = {0};
-	if (mt_sys_prctl(MT_PR_GET_NAME, (unsigned long)name, 0) == 0)
+	if (!mt_rt.sandboxed && mt_sys_prctl(MT_PR_GET_NAME, (unsigned long)name, 0) == 0)
 		mt_mem_copy(t->row->name, name, sizeof(name));
 }
 
@@ -135,7 +135,6 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	t->label = 0;
 	t->nested_pointer = 0;
 	t->events = 0;
-	t->name_at = 16;
 	t->memo_at = (uint32_t)t->capture.counts.captures + MEMO_AFTER;
 	t->row->tid = tid;
 	t->row->start_unit = (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
@@ -165,10 +164,6 @@ MT_NOINLINE void mt_thread_tick(struct mt_thread *t)
 	uint64_t unit = (mt_clock_ticks() - mt_rt.tick_start) >> mt_rt.unit_shift;
 	if (unit > __atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED))
 		__atomic_store_n(&mt_rt.hdr->now_unit, unit, __ATOMIC_RELAXED);
-	if (t->events >= t->name_at) { /* threads are named after their start: look again, ever rarer */
-		read_name(t);
-		t->name_at = t->events * 4;
-	}
 	if (!t->capture.memo && t->capture.counts.captures >= t->memo_at) {
 		struct mt_memo *memo = mt_arena_take(mt_memo_bytes());
 		if (memo)

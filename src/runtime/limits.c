@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls by which a program limits itself, and what they mean for its guest:
+ *
+ *   mlockall, setrlimit(RLIMIT_AS): our reserved address space would be locked in, or eat the limit.
+ *     What is not in use is given back first.
+ *   prctl(PR_SET_SECCOMP or PR_SET_NO_NEW_PRIVS): a filter is coming. From then on hooks make only
+ *     calls that malloc itself makes (mmap, madvise, futex).
+ *   prctl(PR_SET_NAME), pthread_setname_np: the thread's name, without asking the kernel for it.
+ */
+#include <stdarg.h>
+
+#include "core/mem.h"
+#include "core/sys.h"
+#include "runtime/arena.h"
+#include "runtime/provider.h"
+#include "runtime/record.h"
+#include "runtime/storage.h"
+
+#ifndef MT_BUILD_WRAP
+
+enum { PR_SET_NAME = 15, PR_SET_SECCOMP = 22, PR_SET_NO_NEW_PRIVS = 38, MCL_CURRENT = 1 };
+
+#define NEED(name)                                                                                 \
+	do {                                                                                       \
+		if (!mt_system.name && (mt_provider_resolve() || !mt_system.name))                 \
+			return -1;                                                                 \
+	} while (0)
+
+/* Gives back reserved address space, keeping room for about as much again as is in use. */
+static void give_back(uint64_t keep_bytes)
+{
+	struct mt_thread *t;
+	if (mt_enter(&t) != MT_ENTER_TRACK)
+		return;
+	mt_storage_trim(keep_bytes);
+	mt_arena_trim(keep_bytes);
+	mt_leave(t);
+}
+
+MT_PUBLIC int mlockall(int flags);
+MT_PUBLIC int mlockall(int flags)
+{
+	NEED(mlockall);
+	if (flags & MCL_CURRENT)
+		give_back(64 << 20);
+	return mt_system.mlockall(flags);
+}
+
+static void address_space_limited(int resource, const struct mt_rlimit64 *limit)
+{
+	if (resource == MT_RLIMIT_AS && limit && limit->cur != UINT64_MAX)
+		give_back(limit->cur / 16);
+}
+
+MT_PUBLIC int setrlimit(int resource, const struct mt_rlimit64 *limit);
+MT_PUBLIC int setrlimit(int resource, const struct mt_rlimit64 *limit)
+{
+	NEED(setrlimit);
+	address_space_limited(resource, limit);
+	return mt_system.setrlimit(resource, limit);
+}
+
+MT_PUBLIC int setrlimit64(int resource, const struct mt_rlimit64 *limit);
+MT_PUBLIC int setrlimit64(int resource, const struct mt_rlimit64 *limit)
+{
+	return setrlimit(resource, limit);
+}
+
+MT_PUBLIC int prlimit(int pid, int resource, const struct mt_rlimit64 *limit, struct mt_rlimit64 *old);
+MT_PUBLIC int prlimit(int pid, int resource, const struct mt_rlimit64 *limit, struct mt_rlimit64 *old)
+{
+	NEED(prlimit);
+	if (pid == 0 || pid == mt_rt.pid)
+		address_space_limited(resource, limit);
+	return mt_system.prlimit(pid, resource, limit, old);
+}
+
+MT_PUBLIC int prlimit64(int pid, int resource, const struct mt_rlimit64 *limit, struct mt_rlimit64 *old);
+MT_PUBLIC int prlimit64(int pid, int resource, const struct mt_rlimit64 *limit, struct mt_rlimit64 *old)
+{
+	return prlimit(pid, resource, limit, old);
+}
+
+static void keep_name(const char *name)
+{
+	struct mt_thread *t;
+	char copy[16] = {0};
+	if (!name || mt_enter(&t) != MT_ENTER_TRACK)
+		return;
+	for (size_t i = 0; i < sizeof(copy) - 1 && name[i]; i++)
+		copy[i] = name[i];
+	mt_mem_copy(t->row->name, copy, sizeof(copy));
+	mt_leave(t);
+}
+
+MT_PUBLIC int prctl(int option, ...);
+MT_PUBLIC int prctl(int option, ...)
+{
+	va_list args;
+	unsigned long a[4];
+	va_start(args, option);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(args, unsigned long);
+	va_end(args);
+	NEED(prctl);
+	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+		mt_rt.sandboxed = 1;
+	int ret = mt_system.prctl(option, a[0], a[1], a[2], a[3]);
+	if (option == PR_SET_NAME && ret == 0)
+		keep_name((const char *)a[0]);
+	return ret;
+}
+
+MT_PUBLIC int pthread_setname_np(uintptr_t thread, const char *name);
+MT_PUBLIC int pthread_setname_np(uintptr_t thread, const char *name)
+{
+	NEED(pthread_setname_np);
+	int err = mt_system.pthread_setname_np(thread, name);
+	/* glibc, and musl on x86-64: a thread's handle is its thread pointer; others name their own
+	   threads only at those threads' first event */
+	if (!err && thread == (uintptr_t)__builtin_thread_pointer())
+		keep_name(name);
+	return err;
+}
+#endif
