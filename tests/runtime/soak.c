@@ -34,7 +34,7 @@ struct block {
 
 static struct counts count[THREADS];
 static struct block pool[POOL];
-static _Atomic int taken[POOL]; /* 1: somebody is at this slot */
+static int taken[POOL]; /* 1: somebody is at this slot; atomic */
 static _Atomic int stop, handler_calls, child_failures;
 static void *volatile sink;
 
@@ -111,7 +111,7 @@ static void resize(struct counts *c, struct block *b, size_t size)
 static void step(struct counts *c, uint64_t r)
 {
 	uint32_t i = (uint32_t)(r >> 32) % POOL;
-	if (taken[i] || __atomic_exchange_n(&taken[i], 1, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&taken[i], __ATOMIC_RELAXED) || __atomic_exchange_n(&taken[i], 1, __ATOMIC_ACQUIRE))
 		return;
 	struct block *b = &pool[i];
 	if (!b->p) {
