@@ -158,6 +158,7 @@ class Variant:
     def compile(self):
         """Returns a problem or None. Rebuilt only when a source is newer."""
         inputs = list(self.scenario.sources) + [os.path.join(HERE, "scenario.h"), __file__]
+        inputs += [os.path.join(self.options.libdir, need) for need in self.scenario.needs]
         stamp = os.path.join(self.dir, "stamp")
         if os.path.exists(stamp) and os.path.getmtime(stamp) > max(os.path.getmtime(p) for p in inputs):
             return None
