@@ -31,6 +31,12 @@ const char *mt_loader_env(char **envp, const char *name);
 void mt_loader_init(const struct mt_start_block *block, int pid);
 
 /*
+ * Who we are now (a forked child), and whether calls may be tried that a seccomp filter could punish.
+ */
+enum mt_loader_care { MT_LOADER_TRY, MT_LOADER_CAREFUL };
+void mt_loader_set_process(int pid, enum mt_loader_care care);
+
+/*
  * A new list of all modules: the program, the libraries of every namespace, the vdso. `previous` (may
  * be NULL) supplies `number` and `generation` of modules that are still the same (same range, dynamic
  * section and build-id). The list is mapped memory that is never unmapped. NULL: no memory, or the

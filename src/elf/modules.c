@@ -67,6 +67,12 @@ static int add_header(mt_module_reader *read, const Elf64_Phdr *ph, struct mt_mo
 			m->lo = at;
 		if (at + ph->p_memsz > m->hi)
 			m->hi = at + ph->p_memsz;
+		if ((ph->p_flags & PF_X) && (ph->p_flags & PF_R)) {
+			if (!m->text_hi || at < m->text_lo)
+				m->text_lo = at;
+			if (at + ph->p_memsz > m->text_hi)
+				m->text_hi = at + ph->p_memsz;
+		}
 		break;
 	case PT_DYNAMIC:
 		m->dynamic = (const Elf64_Dyn *)at;

@@ -17,6 +17,7 @@ enum { MT_BUILD_ID_MAX = 32, MT_MODULE_PATH_MAX = 4096 };
 struct mt_module {
 	uintptr_t lo, hi; /* all PT_LOAD segments: [lo, hi) */
 	uintptr_t bias;   /* run-time address minus ELF virtual address */
+	uintptr_t text_lo, text_hi; /* executable and readable segments: [text_lo, text_hi) */
 	const Elf64_Phdr *phdr;
 	const Elf64_Dyn *dynamic; /* NULL: static program */
 	const uint8_t *eh_frame_hdr; /* PT_GNU_EH_FRAME in memory, NULL: none */

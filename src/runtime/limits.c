@@ -12,6 +12,7 @@
 
 #include "core/mem.h"
 #include "core/sys.h"
+#include "elf/loader.h"
 #include "runtime/arena.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
@@ -104,8 +105,10 @@ MT_PUBLIC int prctl(int option, ...)
 		a[i] = va_arg(args, unsigned long);
 	va_end(args);
 	NEED(prctl);
-	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS) {
 		mt_rt.sandboxed = 1;
+		mt_loader_set_process(mt_rt.pid, MT_LOADER_CAREFUL);
+	}
 	int ret = mt_system.prctl(option, a[0], a[1], a[2], a[3]);
 	if (option == PR_SET_NAME && ret == 0)
 		keep_name((const char *)a[0]);

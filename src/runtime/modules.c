@@ -2,13 +2,18 @@
 /* Module rows: one per module and load; a library loaded where another was is a new row. */
 #include "runtime/modules.h"
 
+#include "core/clock.h"
 #include "core/fmt.h"
 #include "core/mem.h"
 #include "core/sys.h"
 #include "elf/loader.h"
 #include "runtime/lock.h"
 #include "runtime/provider.h"
+#include "runtime/record.h"
 #include "runtime/storage.h"
+#include "runtime/thread.h"
+
+enum { REREADS = 64 };
 
 static int same_list(const struct mt_module_list *a, const struct mt_module_list *b)
 {
@@ -93,9 +98,33 @@ static uint32_t path_string(const struct mt_module *m, const struct mt_state_mod
 	return found ? found : mt_storage_string(m->name);
 }
 
+/*
+ * The row of the same library, unloaded since, that stood at the same place: a plugin that is opened and
+ * closed again and again keeps its row, sites and cells. 0: none.
+ */
+static uint32_t find_unloaded_row(const struct mt_module *m)
+{
+	struct mt_state_module *rows = mt_storage_base(MT_REGION_MODULES);
+	const struct mt_state_region *r = mt_rt.region[MT_REGION_MODULES];
+	uint64_t n = MT_MIN(r->used, r->committed_bytes / r->elem_bytes);
+	for (uint32_t i = 1; m->build_id_bytes && i < n; i++) {
+		struct mt_state_module *row = &rows[i];
+		if (!row->unloaded_unit || row->lo != m->lo || row->hi != m->hi || row->bias != m->bias ||
+		    row->build_id_bytes != m->build_id_bytes ||
+		    !mt_mem_equal(row->build_id, m->build_id, m->build_id_bytes))
+			continue;
+		row->unloaded_unit = 0;
+		return i;
+	}
+	return 0;
+}
+
 static uint32_t add_row(const struct mt_module *m, uint32_t generation)
 {
-	uint32_t number = mt_storage_take(MT_REGION_MODULES, 1);
+	uint32_t number = find_unloaded_row(m);
+	if (number)
+		return number;
+	number = mt_storage_take(MT_REGION_MODULES, 1);
 	if (!number) {
 		mt_rt_lost(MT_LOST_MODULE_FULL);
 		return 0;
@@ -134,6 +163,67 @@ static void mark_gone(const struct mt_module_list *old, const struct mt_module_l
 	}
 }
 
+/*
+ * The call that announced a change may not even have begun: the loader allocates before it adds a module.
+ * So this thread's next capture reads again, until there is nothing more to come.
+ */
+static void read_again_locked(struct mt_thread *t, const struct mt_module_list *list)
+{
+	if (!t || !t->rereads)
+		return;
+	if (mt_loader_is_changing())
+		t->rereads = REREADS;
+	else if (list->generation != t->reread_from)
+		t->rereads = 0;
+	else
+		t->rereads--;
+	if (t->rereads)
+		__atomic_fetch_add(&mt_rt_change_count, 1, __ATOMIC_RELEASE);
+}
+
+enum { RETIRED_MAX = 512 };
+
+/* Lists that were replaced: another thread may still be looking at one. Guarded by modules_lock. */
+static struct {
+	const struct mt_module_list *list;
+	uint64_t ticks;
+} retired[RETIRED_MAX];
+static uint32_t retired_count;
+
+void mt_modules_forget(void)
+{
+	retired_count = 0; /* a forked child leaves its parent's lists mapped */
+}
+
+/*
+ * Unmaps retired lists that nobody can hold. A thread that took its guard just before a list was replaced
+ * may not be seen inside yet; a time unit later it is, or it has gone on to a newer list.
+ */
+static void reclaim_locked(void)
+{
+	uint64_t now = mt_clock_ticks();
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < retired_count; i++) {
+		if (now - retired[i].ticks > 1ull << mt_rt.unit_shift &&
+		    mt_threads_are_past(retired[i].list->generation))
+			mt_sys_munmap((void *)retired[i].list, retired[i].list->map_bytes);
+		else
+			retired[kept++] = retired[i];
+	}
+	retired_count = kept;
+}
+
+static void retire_locked(const struct mt_module_list *list)
+{
+	if (!list)
+		return;
+	reclaim_locked();
+	if (retired_count == RETIRED_MAX) /* stays mapped: some thread has been inside for long */
+		return;
+	retired[retired_count].list = list;
+	retired[retired_count++].ticks = mt_clock_ticks();
+}
+
 /* The loader's list, published when it differs. 0 or a negative errno value. */
 static int read_and_publish_locked(void)
 {
@@ -150,6 +240,7 @@ static int read_and_publish_locked(void)
 			list->m[i].number = add_row(&list->m[i], list->generation);
 	mark_gone(old, list);
 	__atomic_store_n(&mt_unwind.modules, list, __ATOMIC_RELEASE);
+	retire_locked(old);
 	return 0;
 }
 
@@ -171,9 +262,25 @@ int mt_modules_refresh(void)
 		err = read_and_publish_locked();
 		if (!err)
 			__atomic_store_n(&mt_rt.modules_count, now, __ATOMIC_RELEASE);
+		if (!err && !mt_rt.notifier_patched)
+			read_again_locked(mt_thread_self(), mt_unwind.modules);
 	}
 	mt_unlock(&mt_rt.modules_lock);
 	return err;
+}
+
+void mt_modules_expect_change(void)
+{
+	struct mt_thread *t;
+	__atomic_fetch_add(&mt_rt_change_count, 1, __ATOMIC_RELEASE);
+	if (mt_enter(&t) != MT_ENTER_TRACK)
+		return;
+	t->rereads = 0;
+	mt_modules_refresh(); /* what an earlier call changed is not what this one will */
+	t->rereads = REREADS;
+	t->reread_from = mt_unwind.modules ? mt_unwind.modules->generation : 0;
+	__atomic_fetch_add(&mt_rt_change_count, 1, __ATOMIC_RELEASE);
+	mt_leave(t);
 }
 
 #if defined(__x86_64__) && !defined(MT_BUILD_WRAP)

@@ -14,6 +14,15 @@
 int mt_modules_refresh(void);
 
 /*
+ * Before the calling thread loads or unloads, where the notifier could not be patched: the list is read
+ * at each capture of this thread until the loader is at rest and something changed, or nothing does.
+ */
+void mt_modules_expect_change(void);
+
+/* In a forked child: no list is waiting to be unmapped. */
+void mt_modules_forget(void);
+
+/*
  * Makes the loader count its changes: its notifier function, an empty `ret`, becomes "increment
  * mt_rt_change_count, return". One aligned 8-byte write through /proc/self/mem, so the page stays
  * read-only. 1 when done; 0 where the code does not look as expected (dlopen and dlclose hooks count).

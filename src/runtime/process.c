@@ -146,6 +146,7 @@ static void forget_all(void)
 	mt_large_forget();
 	mt_record_forget();
 	mt_mapping_forget();
+	mt_modules_forget();
 	mt_thread_set_self(NULL);
 	mt_rt.modules_lock = mt_rt.names_lock = mt_rt.search_lock = 0;
 	mt_rt.no_storage = 0;
@@ -158,6 +159,7 @@ MT_COLD void mt_rt_child(void)
 	int nested = t && t->depth;
 	if (mt_rt.phase == MT_RT_FORKED) { /* child of a child that recorded nothing */
 		mt_rt.pid = mt_sys_getpid();
+		mt_loader_set_process(mt_rt.pid, MT_LOADER_CAREFUL);
 		mt_rt_wipe[0] = 1;
 	}
 	if (mt_rt.phase != MT_RT_ON || !mt_rt.hdr)
@@ -165,6 +167,7 @@ MT_COLD void mt_rt_child(void)
 	__atomic_store_n(&mt_rt.phase, MT_RT_STARTING, __ATOMIC_RELEASE);
 	mt_rt.pid = mt_sys_getpid();
 	mt_rt_wipe[0] = 1;
+	mt_loader_set_process(mt_rt.pid, mt_rt.sandboxed ? MT_LOADER_CAREFUL : MT_LOADER_TRY);
 	if (nested || !mt_rt.options.follow) {
 		/*
 		 * The interrupted hook of the parent's life goes on in this process when its signal
@@ -264,7 +267,7 @@ MT_PUBLIC int _Fork(void)
 #define NOTE_CHANGE()                                                                              \
 	do {                                                                                       \
 		if (!mt_rt.notifier_patched)                                                       \
-			__atomic_fetch_add(&mt_rt_change_count, 1, __ATOMIC_RELAXED);              \
+			mt_modules_expect_change();                                                \
 		if (!mt_system.dlopen)                                                             \
 			mt_provider_resolve();                                                     \
 	} while (0)

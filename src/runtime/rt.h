@@ -56,6 +56,8 @@ struct mt_thread {
 	uint32_t label;          /* label number of new allocations */
 	uint32_t tid;
 	volatile uint32_t deferred_count;
+	uint32_t rereads;        /* how often the module list is still to be read: see modules.c */
+	uint32_t reread_from;    /* generation of the list when the change was announced */
 	uint32_t memo_at;        /* captures after which the memo is worth its memory */
 	uint32_t verify_in;      /* captures until the next one is verified */
 	uint32_t exec_bytes;     /* of exec_buffer */

@@ -350,13 +350,13 @@ void mt_storage_detach(void)
 	make_private((char *)mt_rt.hdr, MT_STATE_HEADER_BYTES);
 }
 
-static int lock_growth(uint32_t tid)
+static int lock_growth(void)
 {
 	uint32_t free;
 	int round = 0;
 	do {
 		free = 0;
-		if (__atomic_compare_exchange_n(&mt_rt.hdr->grow_lock, &free, tid, 0, __ATOMIC_ACQUIRE,
+		if (__atomic_compare_exchange_n(&mt_rt.hdr->grow_lock, &free, 1, 0, __ATOMIC_ACQUIRE,
 						__ATOMIC_RELAXED))
 			return 1;
 	} while (mt_lock_pause(round++));
@@ -369,7 +369,7 @@ static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 {
 	if (mt_rt.no_storage)
 		return -MT_ENOSPC;
-	if (!lock_growth((uint32_t)mt_sys_gettid()))
+	if (!lock_growth())
 		return -MT_EINTR;
 	int err = 0;
 	uint64_t have = r->committed_bytes;

@@ -28,6 +28,19 @@ void mt_threads_forget(void)
 	state_count = reuse_cursor = threads_lock = 0;
 }
 
+int mt_threads_are_past(uint32_t generation)
+{
+	const struct mt_thread *self = mt_thread_self();
+	uint32_t n = __atomic_load_n(&state_count, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct mt_thread *t = states[i];
+		if (t != self && t->depth &&
+		    __atomic_load_n(&t->capture.generation, __ATOMIC_RELAXED) <= generation)
+			return 0;
+	}
+	return 1;
+}
+
 static int is_dead(const struct mt_thread *t)
 {
 	return !mt_rt.sandboxed && mt_sys_tgkill(mt_rt.pid, (int)t->tid, 0) == -MT_ESRCH;
@@ -54,8 +67,10 @@ static struct mt_thread *new_state_locked(void)
 	if (!states || state_count >= STATES_MAX)
 		return NULL;
 	struct mt_thread *t = mt_arena_take(sizeof(*t));
-	if (t)
-		states[state_count++] = t;
+	if (t) {
+		states[state_count] = t;
+		__atomic_store_n(&state_count, state_count + 1, __ATOMIC_RELEASE);
+	}
 	return t;
 }
 

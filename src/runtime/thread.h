@@ -31,6 +31,12 @@ MT_INLINE void mt_thread_set_self(struct mt_thread *t)
 /* State for the calling thread, or NULL: no memory or no row (counted). Depth is 0. */
 struct mt_thread *mt_thread_make(void);
 
+/*
+ * 1 when no other thread can still hold a module list of this generation: each is outside the tracker, or
+ * has captured with a newer one.
+ */
+int mt_threads_are_past(uint32_t generation);
+
 /* In a forked child: no thread is known. */
 void mt_threads_forget(void);
 

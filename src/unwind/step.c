@@ -16,17 +16,13 @@ static void clear_sources(struct mt_step *s)
 	s->flags = 0;
 }
 
-/* Whether [from, to) lies in an executable segment of the module. */
+/* Whether [from, to) lies in the module's code and can be read. */
 static int in_text(const struct mt_module *m, uintptr_t from, uintptr_t to)
 {
-	for (uint32_t i = 0; m->phdr && i < m->phnum; i++) {
-		const Elf64_Phdr *ph = &m->phdr[i];
-		uintptr_t lo = m->bias + ph->p_vaddr;
-		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X) && (ph->p_flags & PF_R) &&
-		    from >= lo && to > from && to - lo <= ph->p_memsz)
-			return 1;
-	}
-	return 0;
+	if (from < m->text_lo || to <= from || to > m->text_hi)
+		return 0;
+	/* the list may be older than the last unload: ask before touching the code */
+	return mt_stack_probe(from & ~(uintptr_t)3) && mt_stack_probe((to - 1) & ~(uintptr_t)3);
 }
 
 #if defined(__x86_64__)

@@ -122,7 +122,7 @@ struct mt_state_header {
 	uint32_t cmdline_string;   /* 156 strings offset: arguments joined by blanks, shell-quoted no */
 	uint32_t output_string;    /* 160 strings offset: where the finished file shall go, 0: stays */
 	uint32_t options_string;   /* 164 strings offset: options as understood */
-	uint32_t grow_lock;        /* 168 0 free, else tid of the owner */
+	uint32_t grow_lock;        /* 168 0 free, 1 taken */
 	uint32_t exec_pending;     /* 172 1 while an exec call is under way */
 	uint64_t now_unit;         /* 176 coarse time, units since tick_start; atomic, any thread */
 	uint32_t threads_seen;     /* 184 atomic: threads that ever got a row */
