@@ -28,7 +28,7 @@ struct counts {
 
 static struct counts count[THREADS];
 static struct block pool[POOL];
-static _Atomic int taken[POOL];
+static int taken[POOL];
 static _Atomic int stop;
 static uint32_t heaps[2];
 static struct memtrack_stats before, after;
@@ -102,7 +102,7 @@ __attribute__((noinline)) static int step(struct counts *c, uint64_t r, uint32_t
 	if (depth)
 		return step(c, r, depth - 1) + 1;
 	uint32_t i = (uint32_t)(r >> 40) % POOL;
-	if (taken[i] || __atomic_exchange_n(&taken[i], 1, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&taken[i], __ATOMIC_RELAXED) || __atomic_exchange_n(&taken[i], 1, __ATOMIC_ACQUIRE))
 		return 0;
 	if (!pool[i].p)
 		fill(c, &pool[i], r);
