@@ -672,6 +672,8 @@ static MT_NOINLINE uint32_t capture_walk(struct mt_capture *c, const struct mt_m
 		c->counts.same_as_last++;
 		if (c->tag == tag && c->token) {
 			join_account(c, &o);
+			if (c->memo_ready && c->reuse_below >= c->count)
+				memo_fill(c); /* seen twice: the memo tells it at half the cost */
 			return c->token;
 		}
 	}
