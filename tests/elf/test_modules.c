@@ -213,6 +213,31 @@ static void notes_that_lie_about_their_length_are_left_alone(void **state)
 	}
 }
 
+static int reads_left;
+static int read_some(const void *from, void *to, size_t len)
+{
+	if (!reads_left--)
+		return -14;
+	memcpy(to, from, len);
+	return 0;
+}
+
+/* A library that another thread unloads while we look: whichever read fails first, nothing faults. */
+static void a_module_that_vanishes_meanwhile_is_refused_or_whole(void **state)
+{
+	void *handle = open_sample("gnu");
+	struct mt_module whole = loaded("sample_gnu"), m;
+	int reads = 0, err;
+	do {
+		reads_left = reads++;
+		err = mt_module_from_phdr_by(read_some, whole.phdr, whole.phnum, whole.bias, &m);
+	} while (err || reads_left < 0);
+	assert_true(reads > (int)whole.phnum);
+	assert_memory_equal(m.build_id, whole.build_id, 20);
+	assert_true(m.fingerprint == whole.fingerprint);
+	dlclose(handle);
+}
+
 static void headers_without_a_segment_are_refused(void **state)
 {
 	Elf64_Phdr phdr = {.p_type = PT_NOTE};
@@ -258,6 +283,7 @@ int main(void)
 		cmocka_unit_test(the_build_id_is_read_from_the_notes),
 		cmocka_unit_test(a_fingerprint_follows_from_headers_and_unwind_table),
 		cmocka_unit_test(notes_that_lie_about_their_length_are_left_alone),
+		cmocka_unit_test(a_module_that_vanishes_meanwhile_is_refused_or_whole),
 		cmocka_unit_test(headers_without_a_segment_are_refused),
 		cmocka_unit_test(an_address_is_found_in_its_module_only),
 	};
