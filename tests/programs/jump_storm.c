@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A timer's handler leaves by siglongjmp while the program maps and unmaps (bare, that is safe): what it
- * interrupted inside the tracker never ends. Tracking of the thread must go on.
+ * A timer's handler leaves by siglongjmp while the program maps and unmaps: what it interrupted inside the
+ * tracker never ends. The program must go on, and what is not recorded must be counted.
  */
 #include <setjmp.h>
 #include <signal.h>
