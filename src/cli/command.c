@@ -7,7 +7,9 @@
 #include "cli/command.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/units.h"
 #include "core/cc.h"
 
@@ -29,14 +31,18 @@ struct parser {
 
 void mt_complain(const char *fmt, ...)
 {
+	mt_auto(mt_buf) struct mt_buf sentence = {0}, clean = {0};
 	va_list ap;
 
-	fflush(stdout);
-	fputs("memtrack: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	mt_buf_vprintf(&sentence, fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	fflush(stdout);
+	/* names in it may come from a state file or the file system: no control byte gets through
+	 */
+	mt_escape(&clean, mt_buf_text(&sentence));
+	fprintf(stderr, "memtrack: %s\n",
+		clean.failed || sentence.failed ? "cannot allocate memory" : mt_buf_text(&clean));
 }
 
 unsigned mt_command_distance(const char *a, const char *b)

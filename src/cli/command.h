@@ -86,7 +86,7 @@ int mt_command_run(const struct mt_command *c, int argc, char **argv);
  */
 unsigned mt_command_distance(const char *a, const char *b);
 
-/* "memtrack: " + sentence + newline on stderr. */
+/* "memtrack: " + sentence + newline on stderr; see mt_escape() for what names in it may hold. */
 void mt_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Writers of help in its three forms, from the table. */

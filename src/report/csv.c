@@ -5,6 +5,7 @@
 #include "report/internal.h"
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "model/profile.h"
 #include "report/text_show.h"
 
@@ -14,7 +15,11 @@
 
 void mt_csv_field(struct mt_buf *out, const char *text, bool last)
 {
-	if (strpbrk(text, ",\"\n\r")) {
+	mt_auto(mt_buf) struct mt_buf clean = {0};
+
+	out->failed |= mt_escape(&clean, text) != 0;
+	text = mt_buf_text(&clean);
+	if (strpbrk(text, ",\"")) {
 		mt_buf_addc(out, '"');
 		for (; *text; text++) {
 			if (*text == '"')

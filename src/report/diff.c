@@ -89,7 +89,7 @@ static void add_text_row(const struct sides *s, uint32_t at, struct mt_buf *out)
 	mt_buf_printf(out, ", %s now\n",
 		      mt_units_size(row->new_row ? row->new_row->bytes : 0, size));
 	if (any->label)
-		mt_buf_printf(out, "    %s\n", any->label);
+		mt_text_line(out, "    ", any->label, "\n");
 	else
 		mt_buf_printf(out, "    callstack_hash 0x%016" PRIx64 "\n", any->hash);
 	if (s->new_table->query.by == MT_BY_SITE)
@@ -98,7 +98,7 @@ static void add_text_row(const struct sides *s, uint32_t at, struct mt_buf *out)
 
 static void emit_caveat(void *context, const char *sentence)
 {
-	mt_buf_printf(context, "warning: %s\n", sentence);
+	mt_text_line(context, "warning: ", sentence, "\n");
 }
 
 static void add_caveats(const struct sides *s, struct mt_buf *out)

@@ -3,6 +3,8 @@
 
 #include "report/grid.h"
 
+#include "base/escape.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -30,12 +32,14 @@ static size_t text_width(const char *text)
 
 void mt_grid_add(struct mt_grid *g, const char *text)
 {
-	size_t width = text_width(text);
+	size_t start = g->cells.len, width;
 	unsigned column = g->cell_count++ % g->columns;
 
+	if (mt_escape(&g->cells, text) || mt_buf_addc(&g->cells, 0))
+		return;
+	width = text_width(g->cells.data + start);
 	if (width > g->width[column])
 		g->width[column] = width;
-	mt_buf_add(&g->cells, text, strlen(text) + 1);
 }
 
 void mt_grid_addf(struct mt_grid *g, const char *fmt, ...)

@@ -63,6 +63,8 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 
 /* Text: a line with the exact bytes behind the short size: "1.2 MiB (1,258,291 B)". */
 void mt_text_size(struct mt_buf *out, uint64_t bytes);
+/* Text: `text`, which may hold anything, escaped between two of our own. */
+void mt_text_line(struct mt_buf *out, const char *before, const char *text, const char *after);
 /* Text: the row's call stack, one line a frame, indented. */
 void mt_text_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out);
 /* Escape sequences when r->color, else "". */
@@ -71,7 +73,7 @@ const char *mt_text_warn(const struct mt_report *r);
 const char *mt_text_dim(const struct mt_report *r);
 const char *mt_text_end(const struct mt_report *r);
 
-/* CSV: one field with quotes where they are needed; `last` ends the line. */
+/* CSV: one field, escaped, with quotes where they are needed; `last` ends the line. */
 void mt_csv_field(struct mt_buf *out, const char *text, bool last);
 void mt_csv_number(struct mt_buf *out, uint64_t number, bool last);
 /* CSV: the call stack in one field, lines separated by ';'. */

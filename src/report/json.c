@@ -3,45 +3,27 @@
 
 #include "report/json.h"
 
+#include "base/escape.h"
+
 #include <inttypes.h>
 #include <string.h>
 
-/* Length of the valid UTF-8 sequence at s, 0 when there is none. */
-static size_t utf8_len(const unsigned char *s)
-{
-	size_t len = s[0] < 0x80                   ? 1
-		     : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-		     : (s[0] & 0xf0) == 0xe0       ? 3
-		     : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-						   : 0;
-
-	for (size_t i = 1; i < len; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if (len == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f)))
-		return 0; /* overlong or surrogate */
-	if (len == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)))
-		return 0;
-	return len;
-}
-
 static void add_text(struct mt_buf *out, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
-
 	mt_buf_addc(out, '"');
-	while (*s) {
-		size_t len = utf8_len(s);
+	while (*text) {
+		size_t len = mt_utf8_len(text);
+		unsigned char c = (unsigned char)*text;
 
-		if (*s == '"' || *s == '\\')
-			mt_buf_printf(out, "\\%c", *s);
-		else if (*s < ' ' || *s == 0x7f)
-			mt_buf_printf(out, "\\u%04x", *s);
+		if (c == '"' || c == '\\')
+			mt_buf_printf(out, "\\%c", c);
+		else if (c < ' ' || c == 0x7f)
+			mt_buf_printf(out, "\\u%04x", c);
 		else if (!len)
 			mt_buf_adds(out, "\\ufffd");
 		else
-			mt_buf_add(out, s, len);
-		s += len ? len : 1;
+			mt_buf_add(out, text, len);
+		text += len ? len : 1;
 	}
 	mt_buf_addc(out, '"');
 }

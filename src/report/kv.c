@@ -6,6 +6,7 @@
 
 #include "report/internal.h"
 
+#include "base/escape.h"
 #include "model/profile.h"
 
 #include <errno.h>
@@ -21,10 +22,9 @@ static void emit_site(void *context, const struct mt_stack_line *line)
 	struct site_context *c = context;
 
 	mt_buf_adds(c->out, c->has_place ? "  " : " ");
+	mt_escape(c->out, line->file ? line->file : line->place);
 	if (line->file)
-		mt_buf_printf(c->out, "%s:%" PRIu32, line->file, line->line);
-	else
-		mt_buf_adds(c->out, line->place);
+		mt_buf_printf(c->out, ":%" PRIu32, line->line);
 	c->has_place = true;
 }
 
@@ -35,10 +35,12 @@ static void add_leak(const struct mt_report *r, const struct mt_row *row, struct
 	mt_buf_adds(out, "[LEAK] leak_suspects_summary:\n");
 	mt_buf_printf(out, "  count=%" PRIu64 "   total_bytes=%" PRIu64 "   avg_size=%" PRIu64 "\n",
 		      row->count, row->bytes, row->count ? row->bytes / row->count : 0);
-	if (row->label && !row->is_unplaced)
-		mt_buf_printf(out, "  %s=%s\n", mt_by_name(mt_report_by(r)), row->label);
-	else
+	if (row->label && !row->is_unplaced) {
+		mt_buf_printf(out, "  %s", mt_by_name(mt_report_by(r)));
+		mt_text_line(out, "=", row->label, "\n");
+	} else {
 		mt_buf_printf(out, "  callstack_hash=0x%016" PRIx64 "\n", row->hash);
+	}
 	mt_buf_adds(out, "  allocation_site:");
 	mt_stack_each(r, row, emit_site, &c);
 	mt_buf_adds(out, c.has_place ? "\n" : " unknown\n");
@@ -67,7 +69,7 @@ static void add_stats(const struct mt_totals *t, struct mt_buf *out)
 
 static void emit_warning(void *context, const char *sentence)
 {
-	mt_buf_printf(context, "[WARNING] %s\n", sentence);
+	mt_text_line(context, "[WARNING] ", sentence, "\n");
 }
 
 int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *err)

@@ -7,6 +7,7 @@
 #include "report/report.h"
 
 #include "base/alloc.h"
+#include "base/escape.h"
 #include "base/units.h"
 #include "model/profile.h"
 #include "report/grid.h"
@@ -46,6 +47,13 @@ void mt_text_size(struct mt_buf *out, uint64_t bytes)
 		mt_buf_printf(out, " (%s B)", mt_units_count(bytes, exact));
 }
 
+void mt_text_line(struct mt_buf *out, const char *before, const char *text, const char *after)
+{
+	mt_buf_adds(out, before);
+	mt_escape(out, text);
+	mt_buf_adds(out, after);
+}
+
 static const char *plural(uint64_t count, const char *one, const char *many)
 {
 	return count == 1 ? one : many;
@@ -63,16 +71,17 @@ static void emit_line(void *context, const struct mt_stack_line *line)
 {
 	struct stack_context *c = context;
 
-	mt_buf_printf(c->out, "    #%-2" PRIu32 " %s", c->at++,
-		      line->function ? line->function
-		      : line->file   ? ""
-				     : line->place);
-	if (line->file)
-		mt_buf_printf(c->out, "%s%s:%" PRIu32, line->function ? "  " : "", line->file,
-			      line->line);
-	else if (line->function)
-		mt_buf_printf(c->out, "  %s%s%s", mt_text_dim(c->r), line->place,
-			      mt_text_end(c->r));
+	mt_buf_printf(c->out, "    #%-2" PRIu32 " ", c->at++);
+	mt_escape(c->out, line->function ? line->function : line->file ? "" : line->place);
+	if (line->file) {
+		mt_buf_adds(c->out, line->function ? "  " : "");
+		mt_escape(c->out, line->file);
+		mt_buf_printf(c->out, ":%" PRIu32, line->line);
+	} else if (line->function) {
+		mt_buf_printf(c->out, "  %s", mt_text_dim(c->r));
+		mt_escape(c->out, line->place);
+		mt_buf_adds(c->out, mt_text_end(c->r));
+	}
 	if (line->is_inlined)
 		mt_buf_adds(c->out, "  [inlined]");
 	if (line->is_by_frame_pointer)
@@ -224,8 +233,8 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 	}
 	mt_buf_printf(out, "%s\n", mt_text_end(r));
 	if (r->modules && *r->modules)
-		mt_buf_printf(out, "  only sites in modules '%s'; the totals are of all\n",
-			      r->modules);
+		mt_text_line(out, "  only sites in modules '", r->modules,
+			     "'; the totals are of all\n");
 }
 
 /* ---- head ---- */
@@ -234,14 +243,17 @@ static void emit_caveat(void *context, const char *sentence)
 {
 	struct stack_context *c = context;
 
-	mt_buf_printf(c->out, "%swarning: %s%s\n", mt_text_warn(c->r), sentence, mt_text_end(c->r));
+	mt_buf_printf(c->out, "%swarning: ", mt_text_warn(c->r));
+	mt_escape(c->out, sentence);
+	mt_buf_printf(c->out, "%s\n", mt_text_end(c->r));
 }
 
 static void add_process_line(const struct mt_profile *p, struct mt_buf *out)
 {
 	char end[128], time[MT_UNITS_TEXT_MAX];
 
-	mt_buf_printf(out, "%s (pid %" PRId32 ") %s", mt_names_base(p->exe), p->pid,
+	mt_escape(out, mt_names_base(p->exe));
+	mt_buf_printf(out, " (pid %" PRId32 ") %s", p->pid,
 		      p->process_alive ? "is running"
 				       : mt_words_end(p->end_kind ? p->end_kind : UINT32_MAX,
 						      p->end_code, end, sizeof(end)));
@@ -354,7 +366,7 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 	add_row_facts(r, row, out);
 	mt_buf_addc(out, '\n');
 	if (row->label)
-		mt_buf_printf(out, "    %s\n", row->label);
+		mt_text_line(out, "    ", row->label, "\n");
 	else
 		mt_buf_printf(
 			out, "    %s, callstack_hash 0x%016" PRIx64 "\n",
@@ -362,7 +374,7 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 				  : "allocation",
 			row->hash);
 	if (!row->label && *mt_row_tag(r, row))
-		mt_buf_printf(out, "    label '%s'\n", mt_row_tag(r, row));
+		mt_text_line(out, "    label '", mt_row_tag(r, row), "'\n");
 	mt_text_stack(r, row, out);
 }
 
@@ -476,8 +488,9 @@ static int add_other_heaps(const struct mt_report *r, struct mt_buf *out, struct
 			continue;
 		code = mt_report_table(r, sums[i].heap, &t, err);
 		if (!code && t->row_count) {
-			mt_buf_printf(out, "\n%s%s heap%s, beside the numbers above: ",
-				      mt_text_strong(r), sums[i].name, mt_text_end(r));
+			mt_buf_printf(out, "\n%s", mt_text_strong(r));
+			mt_text_line(out, "", sums[i].name, " heap");
+			mt_buf_printf(out, "%s, beside the numbers above: ", mt_text_end(r));
 			mt_text_size(out, t->bytes);
 			mt_buf_printf(out, " in %s %s\n", mt_units_count(t->count, text),
 				      unit_noun(r, t->count));

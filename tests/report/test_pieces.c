@@ -91,9 +91,25 @@ static void csv_quotes_what_must_be_quoted(void **state)
 
 	mt_csv_field(&out, "plain", false);
 	mt_csv_field(&out, "a,b", false);
-	mt_csv_field(&out, "say \"x\"\n", false);
+	mt_csv_field(&out, "say \"x\"", false);
 	mt_csv_number(&out, 5, true);
-	assert_string_equal(out.data, "plain,\"a,b\",\"say \"\"x\"\"\n\",5\n");
+	assert_string_equal(out.data, "plain,\"a,b\",\"say \"\"x\"\"\",5\n");
+}
+
+static void names_cannot_act_on_the_terminal(void **state)
+{
+	mt_auto(mt_buf) struct mt_buf out = {0};
+	mt_auto(mt_grid) struct mt_grid g = {0};
+
+	mt_csv_field(&out, "a\n\033[2J\xff", true);
+	mt_text_line(&out, "<", "b\r\x9b", ">\n");
+	mt_grid_init(&g, "lr");
+	mt_grid_add(&g, "c\t");
+	mt_grid_addf(&g, "%s", "\033c");
+	mt_grid_add(&g, "wider");
+	mt_grid_add(&g, "");
+	assert_int_equal(mt_grid_write(&g, 0, &out), 0);
+	assert_string_equal(out.data, "a\\n\\x1b[2J\\xff\n<b\\r\\x9b>\nc\\t    \\x1bc\nwider\n");
 }
 
 static void every_word_of_the_command_line_has_its_name(void **state)
@@ -115,6 +131,7 @@ int main(void)
 		cmocka_unit_test(a_lost_cell_fails_the_grid),
 		cmocka_unit_test(json_is_indented_and_separated),
 		cmocka_unit_test(csv_quotes_what_must_be_quoted),
+		cmocka_unit_test(names_cannot_act_on_the_terminal),
 		cmocka_unit_test(every_word_of_the_command_line_has_its_name),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
