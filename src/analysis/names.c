@@ -121,6 +121,8 @@ const char *mt_words_lost(uint32_t index)
 		[8] = "modules not recorded (module table full)",
 		[9] = "allocations before the tracker was ready",
 		[10] = "size histograms not kept (table full)",
+		[11] = "blocks were freed out of sight; found when their address was handed out "
+		       "again",
 	};
 	return word(words, MT_ARRAY_LEN(words), index,
 		    "events lost for a reason this version does not know");
@@ -133,13 +135,23 @@ const char *mt_words_note(uint32_t bit)
 		      "tracker's tables",
 		[1] = "the program has its own malloc inside: calls it makes to it directly are "
 		      "not seen",
+		[2] = "forks are noticed by comparing process ids, because the kernel does not "
+		      "clear memory in children",
 		[3] = "modules that libc loads by itself may have been noticed late",
+		[4] = "more than one thread allocated: peaks are known within a bound",
 		[5] = "a resource limit (RLIMIT_AS or RLIMIT_FSIZE) made the tracker's tables "
 		      "smaller",
 		[6] = "started by fork: blocks inherited from the parent process are not known "
 		      "here",
 	};
 	return word(words, MT_ARRAY_LEN(words), bit, NULL);
+}
+
+bool mt_words_note_is_warning(uint32_t bit)
+{
+	enum { NO_WIPEONFORK = 2, PEAK_BOUNDED = 4 };
+
+	return mt_words_note(bit) && bit != NO_WIPEONFORK && bit != PEAK_BOUNDED;
 }
 
 char *mt_words_end(uint32_t end_kind, int32_t end_code, char *buf, size_t len)

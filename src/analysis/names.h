@@ -64,8 +64,13 @@ const char *mt_words_mode(uint32_t mode);     /* "full" ... */
 const char *mt_words_stack_end(uint32_t end); /* "complete", "cut at the depth limit" ... */
 /* What lost[index] counts, as the object of "N ...". Plural. */
 const char *mt_words_lost(uint32_t index);
-/* The sentence for one bit (its number) of profile.notes; NULL: not one a report must say. */
+/* The sentence for one bit (its number) of profile.notes; NULL: not known. */
 const char *mt_words_note(uint32_t bit);
+/*
+ * Whether that sentence is a warning. The others change no number, or are said beside the number
+ * that they concern.
+ */
+bool mt_words_note_is_warning(uint32_t bit);
 /* How the process ended, into buf: "exited with status 3", "was killed by signal 9 (SIGKILL)". */
 char *mt_words_end(uint32_t end_kind, int32_t end_code, char *buf, size_t len);
 

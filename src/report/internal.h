@@ -53,6 +53,9 @@ struct mt_heap_sum *mt_report_heaps(const struct mt_report *r, uint32_t *ret_cou
  */
 void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 		       void (*emit)(void *context, const char *sentence), void *context);
+/* Calls emit with the sentence of each note that some process has, warning or not. */
+void mt_report_notes(const struct mt_report *r, void (*emit)(void *context, const char *sentence),
+		     void *context);
 /* A sentence for a show whose data was not recorded; NULL: there is data. */
 const char *mt_report_missing(const struct mt_report *r);
 

@@ -275,7 +275,7 @@ static void add_threads(struct mt_json *j, const struct mt_report *r)
 	mt_json_close(j, ']');
 }
 
-static void add_coverage(struct mt_json *j, const struct mt_totals *t)
+static void add_coverage(struct mt_json *j, const struct mt_report *r, const struct mt_totals *t)
 {
 	mt_json_open(j, "coverage", '{');
 	mt_json_bool(j, "exact", t->is_exact);
@@ -307,6 +307,9 @@ static void add_coverage(struct mt_json *j, const struct mt_totals *t)
 		mt_json_u64(j, "count", t->lost[i]);
 		mt_json_close(j, '}');
 	}
+	mt_json_close(j, ']');
+	mt_json_open(j, "notes", '[');
+	mt_report_notes(r, emit_warning, j);
 	mt_json_close(j, ']');
 	mt_json_close(j, '}');
 }
@@ -369,7 +372,7 @@ static int add_show(struct mt_json *j, const struct mt_report *r, const struct m
 	else if (r->show == MT_SHOW_THREADS)
 		add_threads(j, r);
 	else if (r->show == MT_SHOW_COVERAGE)
-		add_coverage(j, t);
+		add_coverage(j, r, t);
 	return 0;
 }
 

@@ -250,7 +250,7 @@ static void emit_profile_caveats(const struct mt_report *r, const struct mt_prof
 	if (r->profile_count > 1)
 		snprintf(who, sizeof(who), "process %" PRId32 ": ", p->pid);
 	for (uint32_t bit = 0; bit < 64; bit++)
-		if ((p->notes >> bit & 1) && mt_words_note(bit))
+		if ((p->notes >> bit & 1) && mt_words_note_is_warning(bit))
 			emit_sentence(emit, context, "%s%s", who, mt_words_note(bit));
 	for (uint32_t i = 0; i < p->warning_count; i++)
 		emit_sentence(emit, context, "%s%s", who, p->warning[i]);
@@ -282,6 +282,18 @@ void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 			      mt_units_count(t->untracked_allocs, count));
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		emit_profile_caveats(r, r->profiles[i], emit, context);
+}
+
+void mt_report_notes(const struct mt_report *r, void (*emit)(void *context, const char *sentence),
+		     void *context)
+{
+	uint64_t notes = 0;
+
+	for (uint32_t i = 0; i < r->profile_count; i++)
+		notes |= r->profiles[i]->notes;
+	for (uint32_t bit = 0; bit < 64; bit++)
+		if ((notes >> bit & 1) && mt_words_note(bit))
+			emit(context, mt_words_note(bit));
 }
 
 const char *mt_report_missing(const struct mt_report *r)

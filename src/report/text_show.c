@@ -238,6 +238,11 @@ static void add_module_facts(const struct mt_report *r, struct mt_grid *g)
 	add_fact(g, "of them without a build-id (hashes use their path)", anonymous);
 }
 
+static void emit_note(void *context, const char *sentence)
+{
+	mt_text_line(context, "  note: ", sentence, "\n");
+}
+
 static int show_coverage(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
 {
 	mt_auto(mt_grid) struct mt_grid g = {0};
@@ -266,7 +271,10 @@ static int show_coverage(const struct mt_report *r, const struct mt_totals *t, s
 		if (t->lost[i])
 			add_fact(&g, mt_words_lost(i), t->lost[i]);
 	add_module_facts(r, &g);
-	return mt_grid_write(&g, 2, out);
+	if (mt_grid_write(&g, 2, out))
+		return -ENOMEM;
+	mt_report_notes(r, emit_note, out);
+	return 0;
 }
 
 int mt_text_show(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out,

@@ -58,7 +58,62 @@ static void losses_have_their_sentences(void **state)
 	assert_non_null(
 		strstr(mt_words_lost(MT_LOST_BEFORE_START), "before the tracker was ready"));
 	assert_non_null(strstr(mt_words_lost(MT_LOST_HIST_FULL), "histograms"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_UNSEEN_FREE), "freed out of sight"));
 	assert_non_null(mt_words_lost(15));
+}
+
+/* The compiler refuses a new kind of loss or note that is not listed here (-Wswitch). */
+static bool is_kind_of_loss(enum mt_state_lost kind)
+{
+	switch (kind) {
+	case MT_LOST_NESTED:
+	case MT_LOST_LIVE_FULL:
+	case MT_LOST_SITE_FULL:
+	case MT_LOST_THREAD_FULL:
+	case MT_LOST_STORAGE:
+	case MT_LOST_MAPPING_FULL:
+	case MT_LOST_CHILD:
+	case MT_LOST_LOCK:
+	case MT_LOST_MODULE_FULL:
+	case MT_LOST_BEFORE_START:
+	case MT_LOST_HIST_FULL:
+	case MT_LOST_UNSEEN_FREE:
+		return true;
+	}
+	return false;
+}
+
+static bool is_note(enum mt_state_notes note)
+{
+	switch (note) {
+	case MT_NOTE_STORAGE_ENDED:
+	case MT_NOTE_PROVIDER_IN_PROGRAM:
+	case MT_NOTE_NO_WIPEONFORK:
+	case MT_NOTE_NO_NOTIFIER:
+	case MT_NOTE_PEAK_BOUNDED:
+	case MT_NOTE_REDUCED_BY_LIMIT:
+	case MT_NOTE_FORK_CHILD:
+		return true;
+	}
+	return false;
+}
+
+static void every_kind_of_loss_and_every_note_has_a_sentence_of_its_own(void **state)
+{
+	const char *unknown = mt_words_lost(UINT32_MAX);
+	const struct mt_state_header h = {0};
+
+	for (uint32_t i = 0; i < MT_ARRAY_LEN(h.lost); i++) {
+		if (is_kind_of_loss((enum mt_state_lost)i))
+			assert_string_not_equal(mt_words_lost(i), unknown);
+		else
+			assert_string_equal(mt_words_lost(i), unknown);
+		for (uint32_t k = 0; k < i && is_kind_of_loss((enum mt_state_lost)i); k++)
+			assert_string_not_equal(mt_words_lost(i), mt_words_lost(k));
+	}
+	for (uint32_t bit = 0; bit < 32; bit++)
+		assert_true(is_note((enum mt_state_notes)(1u << bit)) ==
+			    (mt_words_note(bit) != NULL));
 }
 
 static const char *note(uint64_t bit)
@@ -73,9 +128,14 @@ static void notes_have_their_sentences(void **state)
 	assert_non_null(strstr(note(MT_NOTE_NO_NOTIFIER), "noticed late"));
 	assert_non_null(strstr(note(MT_NOTE_REDUCED_BY_LIMIT), "resource limit"));
 	assert_non_null(strstr(note(MT_NOTE_FORK_CHILD), "fork"));
-	assert_null(note(MT_NOTE_PEAK_BOUNDED)); /* said beside the peak */
-	assert_null(note(MT_NOTE_NO_WIPEONFORK));
+	assert_non_null(strstr(note(MT_NOTE_PEAK_BOUNDED), "within a bound"));
+	assert_non_null(strstr(note(MT_NOTE_NO_WIPEONFORK), "comparing process ids"));
 	assert_null(mt_words_note(63));
+	assert_true(mt_words_note_is_warning(0));
+	assert_true(mt_words_note_is_warning(6));
+	assert_false(mt_words_note_is_warning(2));
+	assert_false(mt_words_note_is_warning(4));
+	assert_false(mt_words_note_is_warning(63));
 }
 
 static void ends_have_their_sentences(void **state)
@@ -101,6 +161,7 @@ int main(void)
 		cmocka_unit_test(calls_have_their_names),
 		cmocka_unit_test(modes_have_their_names),
 		cmocka_unit_test(losses_have_their_sentences),
+		cmocka_unit_test(every_kind_of_loss_and_every_note_has_a_sentence_of_its_own),
 		cmocka_unit_test(notes_have_their_sentences),
 		cmocka_unit_test(ends_have_their_sentences),
 	};
