@@ -153,13 +153,14 @@ int mt_loader_is_changing(void)
 static uint64_t mix_name(uint64_t h, const char *name)
 {
 	char c;
-	for (const char *at = name;; at++) {
+	for (const char *at = name; at < name + MT_MODULE_PATH_MAX; at++) {
 		if ((at == name || (uintptr_t)at % 4096 == 0) && read_unsure(at, &c, 1))
 			return h;
 		if (!*at)
 			return h;
 		h = (h ^ (uint8_t)*at) * 0x100000001b3u;
 	}
+	return h;
 }
 
 /* musl names the program as it was started and the vdso not at all; glibc does the reverse. */

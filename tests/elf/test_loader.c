@@ -262,8 +262,11 @@ static void the_notifier_lies_in_a_module(void **state)
 	drop(list);
 }
 
-/* --- while another thread changes the list ------------------------------------------------------ */
-
+/*
+ * --- while another thread changes the list: what is read may be freed or unmapped at that moment, which
+ * the reads allow for and sanitizers do not know
+ */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static volatile int stop;
 
 static void *load_and_unload(void *unused)
@@ -299,6 +302,7 @@ static void a_list_read_during_changes_holds_what_stays(void **state)
 	pthread_join(thread, NULL);
 	assert_true(read > 0);
 }
+#endif
 
 int main(int argc, char **argv)
 {
@@ -320,7 +324,9 @@ int main(int argc, char **argv)
 #endif
 		cmocka_unit_test(the_search_order_begins_with_the_program),
 		cmocka_unit_test(the_notifier_lies_in_a_module),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 		cmocka_unit_test(a_list_read_during_changes_holds_what_stays),
+#endif
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,14 +216,16 @@ int main(int argc, char **argv)
 	pthread_t thread[THREADS], loader;
 	if (argc != 3)
 		return 2;
-	start_timer(2000);
+	start_timer(5000);
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&thread[i], NULL, work, &count[i]))
 			die("pthread_create");
 	if (pthread_create(&loader, NULL, load_and_unload, argv[2]))
 		die("pthread_create");
-	struct timespec left = {atoi(argv[1]), 0};
-	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
+	struct timespec end; /* a point in time: what handlers take must count */
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += atoi(argv[1]);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
 		;
 	stop = 1;
 	for (int i = 0; i < THREADS; i++)
