@@ -170,6 +170,8 @@ def summary(case):
     one('a program that dies after its points fails', '1 passed, 1 failed', 1, r'{"result": "ERROR", "stdout": "1..1\nok 1 - a"}')
     one('cmocka tests count singly', '2 passed, 0 failed', 0,
         r'{"result": "OK", "stderr": "[==========] Running 2 test(s).\n[       OK ] a\n[       OK ] b\n[  PASSED  ] 2 test(s)."}')
+    one("cmocka's notation of a skipped test is no failure", '1 passed, 0 failed, 1 skipped', 0,
+        r'{"result": "FAIL", "returncode": 0, "stdout": "1..2\nok 1 - a\nnot ok 2 # SKIP b"}')
     one('nothing run is a failure', '0 passed, 0 failed', 1)
 
 
