@@ -179,7 +179,7 @@ int main(int argc, char **argv)
 	bad |= differs("frees", after.frees - before.frees, all.frees);
 	bad |= differs("freed bytes", after.freed_bytes - before.freed_bytes, all.freed_bytes);
 	bad |= differs("live bytes", after.live_bytes - before.live_bytes, all.bytes - all.freed_bytes);
-	if (after.peak_bytes < after.live_bytes - (uint64_t)THREADS * 65536)
+	if (after.peak_bytes + (uint64_t)THREADS * 65536 < after.live_bytes)
 		bad |= differs("peak", after.peak_bytes, after.live_bytes);
 	fprintf(stderr, "hammer: %ju allocations\n", (uintmax_t)all.allocs);
 	return bad;
