@@ -32,7 +32,7 @@ struct run_options {
 	uint64_t top, stack;
 	const char *heaps, *output, *report_file;
 	struct mt_text_list symbol_dirs, suppressions;
-	bool no_symbols, no_builtin_suppressions, quiet, verbose;
+	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, quiet, verbose;
 };
 
 static const struct run_options defaults = {
@@ -169,6 +169,14 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_FLAG,
 	 .offset = AT(no_symbols),
 	 .help = "show module+offset only"},
+	{.name = "no-cache",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(no_cache),
+	 .help = "neither use nor write the cache of symbols"},
+	{.name = "debuginfod",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(debuginfod),
+	 .help = "ask the servers in $DEBUGINFOD_URLS for missing debug files (default: never)"},
 	{.letter = 'q',
 	 .name = "quiet",
 	 .kind = MT_OPTION_FLAG,
@@ -190,6 +198,7 @@ struct run {
 	struct mt_buf words; /* MEMTRACK_OPTIONS */
 	struct mt_launch_end end;
 	struct mt_collection files;
+	struct mt_suppressions *suppressions; /* owned */
 };
 
 static void run_done(struct run *r)
@@ -200,6 +209,7 @@ static void run_done(struct run *r)
 	mt_statedir_done(&r->dir);
 	mt_buf_done(&r->words);
 	mt_collection_done(&r->files);
+	mt_suppressions_free(r->suppressions);
 }
 
 /* ---- before ---- */
@@ -269,6 +279,14 @@ static int check_report_file(const struct run_options *o, struct mt_err *err)
 		       : 0;
 }
 
+/* Before the program starts: a mistake in a file must not cost the run. */
+static int read_suppressions(struct run *r, struct mt_err *err)
+{
+	r->suppressions =
+		mt_load_suppressions(&r->o->suppressions, r->o->no_builtin_suppressions, err);
+	return r->suppressions ? 0 : err->code;
+}
+
 /* Everything that can be refused; returns the exit status, 0: go on. */
 static int prepare(struct run *r, const struct mt_operands *operands)
 {
@@ -291,6 +309,8 @@ static int prepare(struct run *r, const struct mt_operands *operands)
 	code = r->pattern ? mt_pattern_check_writable(r->pattern, &err) : err.code;
 	if (!code)
 		code = check_report_file(r->o, &err);
+	if (!code)
+		code = read_suppressions(r, &err);
 	if (!code)
 		code = find_library(r, &err);
 	if (!code && make_words(r))
@@ -370,7 +390,15 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 {
 	const struct run_options *o = r->o;
 	bool is_text = o->format == MT_REPORT_TEXT;
-	struct mt_suppress_context suppress = {.names = &loaded->names};
+	struct mt_suppress_context suppress = {r->suppressions, &loaded->names};
+	struct mt_load_symbols symbols = {
+		.dirs = &o->symbol_dirs,
+		.no_cache = o->no_cache,
+		.debuginfod = o->debuginfod,
+		.warnings = o->verbose ? MT_LOAD_WARN_ALL
+			    : o->quiet ? MT_LOAD_WARN_NONE
+				       : MT_LOAD_WARN_SOME,
+	};
 	struct mt_report_leaks leaks = {0};
 	struct mt_report report = {
 		.profiles = loaded->profile,
@@ -386,18 +414,13 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 		.stop = mt_load_stop(),
 	};
 
-	suppress.suppressions =
-		mt_load_suppressions(&o->suppressions, o->no_builtin_suppressions, err);
-	if (!suppress.suppressions)
-		return false;
-	if (!o->no_symbols && mt_loaded_symbolize(loaded, &o->symbol_dirs, o->verbose, err))
+	if (!o->no_symbols && mt_loaded_symbolize(loaded, &symbols, err))
 		mt_complain("%s", err->text);
 	mt_err_clear(err);
 	if (o->report != REPORT_NONE && !o->quiet)
 		write_report(r, &report, err);
 	if (o->error_exitcode)
 		mt_report_count_leaks(&report, &leaks);
-	mt_suppressions_free(suppress.suppressions);
 	return leaks.wide_sites != 0;
 }
 

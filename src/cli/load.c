@@ -4,9 +4,11 @@
 #include "cli/load.h"
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "formats/mtk_read.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -108,24 +110,55 @@ static bool show_progress(void *context, uint32_t done, uint32_t total)
 	return !stop;
 }
 
-int mt_loaded_symbolize(struct mt_loaded *l, const struct mt_text_list *dirs, bool verbose,
-			struct mt_err *err)
+/* Libraries are common to the processes of a tree: each sentence is told once. */
+static void tell_warnings(const struct mt_loaded *l, enum mt_load_warnings how)
+{
+	mt_auto(mt_strings) struct mt_strings told = {0};
+	uint32_t count = 0, number;
+
+	for (size_t i = 0; i < l->count && how != MT_LOAD_WARN_NONE; i++)
+		for (uint32_t k = 0; l->symbols[i] && k < mt_symbols_warnings(l->symbols[i]); k++) {
+			const char *text = mt_symbols_warning(l->symbols[i], k);
+
+			if (mt_strings_intern(&told, text, strlen(text), &number) ||
+			    number <= count)
+				continue;
+			count = number;
+			if (how == MT_LOAD_WARN_ALL || count <= MT_LOAD_WARNINGS_SHOWN)
+				mt_complain("%s", text);
+		}
+	if (how == MT_LOAD_WARN_SOME && count > MT_LOAD_WARNINGS_SHOWN)
+		mt_complain("%" PRIu32 " more files without symbols (-v lists them)",
+			    count - MT_LOAD_WARNINGS_SHOWN);
+}
+
+static void tell_no_server(const struct mt_load_symbols *o)
+{
+	const char *urls = getenv("DEBUGINFOD_URLS");
+
+	if (o->debuginfod && o->warnings != MT_LOAD_WARN_NONE && (!urls || !*urls))
+		mt_complain("--debuginfod has no effect: $DEBUGINFOD_URLS names no server");
+}
+
+int mt_loaded_symbolize(struct mt_loaded *l, const struct mt_load_symbols *o, struct mt_err *err)
 {
 	bool has_shown = false;
 	struct mt_symbolize_options options = {
-		.files = {.dirs = dirs->text, .dir_count = dirs->count},
+		.files = {.dirs = o->dirs->text,
+			  .dir_count = o->dirs->count,
+			  .debuginfod = o->debuginfod},
+		.no_cache = o->no_cache,
 		.progress = show_progress,
 		.progress_context = &has_shown,
 	};
 	int code = 0;
 
+	tell_no_server(o);
 	for (size_t i = 0; i < l->count && !code && !stop; i++)
 		code = mt_symbolize_profile(l->profile[i], &options, &l->symbols[i], err);
 	if (has_shown && isatty(STDERR_FILENO))
 		fputs("\r\033[K", stderr);
-	for (size_t i = 0; i < l->count && verbose; i++)
-		for (uint32_t k = 0; l->symbols[i] && k < mt_symbols_warnings(l->symbols[i]); k++)
-			mt_complain("%s", mt_symbols_warning(l->symbols[i], k));
+	tell_warnings(l, o->warnings);
 	l->names = (struct mt_names){.frames = name_frames, .context = l};
 	return code;
 }

@@ -26,13 +26,23 @@ MT_AUTO_DEFINE_INPLACE(mt_loaded, struct mt_loaded, mt_loaded_done)
 /* Reads one more state file. 0 or a negative errno value with *err. */
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err);
 
+enum mt_load_warnings { MT_LOAD_WARN_SOME = 0, MT_LOAD_WARN_ALL, MT_LOAD_WARN_NONE };
+enum { MT_LOAD_WARNINGS_SHOWN = 3 };
+
+/* Where names come from. */
+struct mt_load_symbols {
+	const struct mt_text_list *dirs; /* asked first */
+	bool no_cache, debuginfod;
+	enum mt_load_warnings warnings;
+};
+
 /*
  * Symbolizes all profiles; shows progress on a terminal, stops at Ctrl-C (then some names are
- * missing). Warnings about symbol files go to stderr when `verbose`. 0 or a negative errno value
- * with *err.
+ * missing). Warnings about symbol files go to stderr, each once: the first
+ * MT_LOAD_WARNINGS_SHOWN and how many more there are, or as o->warnings says. 0 or a negative errno
+ * value with *err.
  */
-int mt_loaded_symbolize(struct mt_loaded *l, const struct mt_text_list *dirs, bool verbose,
-			struct mt_err *err);
+int mt_loaded_symbolize(struct mt_loaded *l, const struct mt_load_symbols *o, struct mt_err *err);
 
 /*
  * The suppressions of files in `files`, and unless `no_defaults` those for memory that libc and

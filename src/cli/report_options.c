@@ -10,6 +10,12 @@ int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded 
 			    struct mt_err *err)
 {
 	bool is_text = o->format == MT_REPORT_TEXT;
+	struct mt_load_symbols symbols = {
+		.dirs = &o->symbol_dirs,
+		.no_cache = o->no_cache,
+		.debuginfod = o->debuginfod,
+		.warnings = o->verbose ? MT_LOAD_WARN_ALL : MT_LOAD_WARN_SOME,
+	};
 	int code = 0;
 
 	suppress->suppressions =
@@ -17,7 +23,7 @@ int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded 
 	if (!suppress->suppressions)
 		return err->code;
 	if (!o->no_symbols)
-		code = mt_loaded_symbolize(loaded, &o->symbol_dirs, is_text, err);
+		code = mt_loaded_symbolize(loaded, &symbols, err);
 	if (code)
 		return code;
 	suppress->names = &loaded->names;

@@ -14,7 +14,7 @@ struct mt_report_options {
 	uint64_t stack; /* UINT64_MAX: not given */
 	uint64_t min_age_ns, leak_threshold_bytes, error_exitcode;
 	struct mt_text_list symbol_dirs, suppressions;
-	bool no_symbols, no_builtin_suppressions;
+	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, verbose;
 	const char *output, *modules;
 };
 
@@ -95,6 +95,15 @@ struct mt_report_options {
 		 .kind = MT_OPTION_FLAG, \
 		 .offset = offsetof(S, M.no_symbols), \
 		 .help = "show module+offset only"}, \
+		{.name = "no-cache", \
+		 .kind = MT_OPTION_FLAG, \
+		 .offset = offsetof(S, M.no_cache), \
+		 .help = "neither use nor write the cache of symbols"}, \
+		{.name = "debuginfod", \
+		 .kind = MT_OPTION_FLAG, \
+		 .offset = offsetof(S, M.debuginfod), \
+		 .help = "ask the servers in $DEBUGINFOD_URLS for missing debug files (default: " \
+			 "never)"}, \
 		{.name = "suppressions", \
 		 .argument = "FILE", \
 		 .kind = MT_OPTION_LIST, \
@@ -132,6 +141,11 @@ struct mt_report_options {
 		 .set_value = MT_BY_THREAD, \
 		 .is_synonym = true, \
 		 .help = "the same as --by=thread"}, \
+		{.letter = 'v', \
+		 .name = "verbose", \
+		 .kind = MT_OPTION_FLAG, \
+		 .offset = offsetof(S, M.verbose), \
+		 .help = "list all files whose symbols cannot be used"}, \
 	{ \
 		.letter = 'o', .name = "output", .argument = "FILE", .kind = MT_OPTION_TEXT, \
 		.offset = offsetof(S, M.output), \

@@ -61,9 +61,9 @@ class Bench:
         return subprocess.Popen([MEMTRACK, *args], cwd=self.dir, env=self.env, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
 
-    def sample(self):
-        path = os.path.join(self.dir, "sample.mtk")
-        subprocess.run([MAKE_SAMPLE, path], check=True)
+    def sample(self, what="sample"):
+        path = os.path.join(self.dir, what + ".mtk")
+        subprocess.run([MAKE_SAMPLE, path, what], check=True)
         return path
 
     def expect(self, what, got, wanted):
@@ -220,6 +220,100 @@ def options_that_do_not_go_together_are_refused(b):
 
 
 # ---- reports ----
+
+CONTROLS = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]")
+
+
+def strings_of(value):
+    if isinstance(value, dict):
+        return [s for v in value.values() for s in strings_of(v)]
+    if isinstance(value, list):
+        return [s for v in value for s in strings_of(v)]
+    return [value] if isinstance(value, str) else []
+
+
+@test
+def hostile_names_do_not_reach_the_terminal(b):
+    path = b.sample("hostile")
+    shows = ["leaks", "live", "peak", "total", "temporary", "large", "sizes", "lifetimes", "threads", "modules", "heaps",
+             "coverage"]
+    commands = [["report", path, "--show=" + show] for show in shows]
+    commands += [["report", path, "--by=" + by] for by in ["function", "module", "thread", "size", "heap", "label"]]
+    commands += [["report", path, path], ["diff", path, b.sample()], ["diff", b.sample(), path, "--by=label"]]
+    lines = {}
+    for command in commands:
+        for form in [[], ["--csv"], ["--kv"], ["--json"], ["--no-symbols"]]:
+            done = subprocess.run([MEMTRACK, *command, *form], cwd=b.dir, env=b.env, capture_output=True, check=False)
+            name = " ".join(os.path.basename(word) for word in command + form)
+            if done.returncode and b"\nmemtrack: --show=" not in b"\n" + done.stderr:
+                b.problems.append("%s: status %d, %s" % (name, done.returncode, done.stderr[:300]))
+            for stream, text in [("stdout", done.stdout), ("stderr", done.stderr)]:
+                found = CONTROLS.search(text)
+                if found and form != ["--json"]:
+                    b.problems.append("%s: %s has %r" % (name, stream, text[max(found.start() - 20, 0):found.end() + 20]))
+                text = text.decode("utf-8")  # raises ValueError when it is none
+                if "\nFAKE" in text or "\n\tFAKE" in text:
+                    b.problems.append("%s: a name made a line of its own" % name)
+            lines[name] = done.stdout
+            if form == ["--json"] and not done.returncode:
+                report = json.loads(done.stdout)
+                lines[name + " strings"] = strings_of(report)
+    b.expect_in("path in text", lines["report hostile.mtk --show=leaks"].decode(),
+                r"exe\x1b]0;owned\x07\n\r\tFAKE \xff\xc3(\u{9b}31m" + "\"'" + r",;=\x7f\u{202e}")
+    for part in [b"label\\x1b]0;", b"source.c\\x1b]0;", b"heap\\x1b]0;"]:
+        if part not in lines["report hostile.mtk --show=leaks"]:
+            b.problems.append("%r is not in the text" % part)
+    b.expect_in("thread", lines["report hostile.mtk --show=threads"].decode(), r"th\x1b[2J\n\xff")
+    exact = "/bin/exe\033]0;owned\a\n\r\tFAKE \ufffd\ufffd(\x9b31m\"',;=\x7f\u202e"
+    if exact not in lines["report hostile.mtk --show=leaks --json strings"]:
+        b.problems.append("JSON does not have the exact path")
+    rows = list(csv.DictReader(io.StringIO(lines["report hostile.mtk --show=leaks --csv"].decode())))
+    b.expect("csv rows", (len(rows), sum(r["stack"].startswith("source.c\\x1b]0;owned") for r in rows)), (2, 1))
+
+
+@test
+def hostile_names_are_harmless_in_messages(b):
+    name = "no\033[31m\n\udcff"
+    done = subprocess.run([MEMTRACK, "report", name], cwd=b.dir, env=b.env, capture_output=True, check=False)
+    b.expect("status", done.returncode, 1)
+    b.expect("stderr", done.stderr, rb"memtrack: cannot open 'no\x1b[31m\n\xff': No such file or directory" + b"\n")
+
+
+@test
+def symbol_warnings_are_few_unless_asked_for(b):
+    path = b.sample("missing")
+    some = ["memtrack: cannot open '/nonexistent/lib%d.so': no symbols from it" % i for i in range(6)]
+    for command in [["report", path], ["report", path, "--json"], ["report", path, path], ["diff", path, path]]:
+        done = b.run(*command)
+        lines = done.stderr.splitlines()
+        b.expect(" ".join(command), (done.returncode, len(lines), set(lines[:3]) <= set(some), lines[3:]),
+                 (0, 4, True, ["memtrack: 3 more files without symbols (-v lists them)"]))
+        b.expect("-v", sorted(b.run(*command, "-v").stderr.splitlines()), some)
+        b.expect("--no-symbols", b.run(*command, "--no-symbols").stderr, "")
+
+
+@test
+def the_network_is_asked_only_when_allowed(b):
+    path = b.sample("missing")
+    done = b.run("report", path, "--debuginfod", "--json")
+    b.expect_in("no server", done.stderr, "memtrack: --debuginfod has no effect: $DEBUGINFOD_URLS names no server\n")
+    b.expect("status", done.returncode, 0)
+    env = dict(b.env, DEBUGINFOD_URLS="file:///nonexistent")
+    b.expect("server", "--debuginfod" in b.run("report", path, "--debuginfod", env=env).stderr, False)
+
+
+@test
+def frees_out_of_sight_are_told(b):
+    path = b.sample("unseen")
+    sentence = "blocks were freed out of sight; found when their address was handed out again"
+    b.expect_in("text", b.run("report", path, "--no-symbols").stdout, "warning: 1,234 %s\n" % sentence)
+    report = json.loads(b.run("report", path, "--no-symbols", "--json").stdout)
+    b.expect("warnings", "1,234 " + sentence in report["warnings"], True)
+    report = json.loads(b.run("report", path, "--no-symbols", "--json", "--show=coverage").stdout)
+    b.expect("lost", report["coverage"]["lost"], [{"reason": 11, "what": sentence, "count": 1234}])
+    b.expect("exact", report["coverage"]["exact"], False)
+    b.expect_in("coverage", b.run("report", path, "--no-symbols", "--show=coverage").stdout, "1,234  " + sentence)
+
 
 @test
 def machine_formats_agree_with_each_other(b):
