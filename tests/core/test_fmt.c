@@ -49,7 +49,7 @@ static void a_buffer_of_one_byte_holds_nothing(void **state)
 	assert_int_equal(buf[1], 'y');
 }
 
-static const uint64_t numbers[] = {0,	  1,	     9,		  10,	      99,	  100,
+static const uint64_t numbers[] = {0,     1,           9,           10,         99,        100,
 				   65535, 4294967295u, 4294967296u, 1ull << 63, UINT64_MAX};
 
 static void unsigned_numbers_are_those_of_printf(void **state)
@@ -86,7 +86,8 @@ static void hexadecimal_is_that_of_printf(void **state)
 			struct mt_fmt f;
 			mt_fmt_init(&f, buf, sizeof(buf));
 			mt_fmt_hex(&f, numbers[i], digits);
-			snprintf(wanted, sizeof(wanted), "%0*jx", (int)digits, (uintmax_t)numbers[i]);
+			snprintf(wanted, sizeof(wanted), "%0*jx", (int)digits,
+				 (uintmax_t)numbers[i]);
 			assert_string_equal(buf, wanted);
 		}
 }

@@ -9,7 +9,8 @@
 
 #include "core/hash.h"
 
-/* The mix is the published "xmx" construction: each step can be undone, so no two inputs collide. */
+/* The mix is the published "xmx" construction: each step can be undone, so no two inputs collide.
+ */
 static uint64_t undo_mix(uint64_t x)
 {
 	const uint64_t inverse = 0xcfee444d8b59a89bu; /* of 0xd6e8feb86659fd93, modulo 2^64 */

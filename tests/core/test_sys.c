@@ -18,8 +18,12 @@
 #include "core/clock.h"
 #include "core/sys.h"
 
-_Static_assert(MT_PROT_READ == PROT_READ && MT_PROT_WRITE == PROT_WRITE && MT_PROT_EXEC == PROT_EXEC, "");
-_Static_assert(MT_MAP_SHARED == MAP_SHARED && MT_MAP_PRIVATE == MAP_PRIVATE && MT_MAP_FIXED == MAP_FIXED, "");
+_Static_assert(MT_PROT_READ == PROT_READ && MT_PROT_WRITE == PROT_WRITE &&
+		       MT_PROT_EXEC == PROT_EXEC,
+	       "");
+_Static_assert(MT_MAP_SHARED == MAP_SHARED && MT_MAP_PRIVATE == MAP_PRIVATE &&
+		       MT_MAP_FIXED == MAP_FIXED,
+	       "");
 _Static_assert(MT_MAP_ANONYMOUS == MAP_ANONYMOUS && MT_MAP_NORESERVE == MAP_NORESERVE, "");
 _Static_assert(MT_MADV_DONTNEED == MADV_DONTNEED && MT_MADV_NOHUGEPAGE == MADV_NOHUGEPAGE, "");
 _Static_assert(MT_MADV_DONTDUMP == MADV_DONTDUMP && MT_MADV_WIPEONFORK == MADV_WIPEONFORK, "");
@@ -27,8 +31,12 @@ _Static_assert(MT_O_CREAT == O_CREAT && MT_O_EXCL == O_EXCL && MT_O_CLOEXEC == O
 _Static_assert(MT_O_RDONLY == O_RDONLY && MT_O_WRONLY == O_WRONLY && MT_O_RDWR == O_RDWR, "");
 _Static_assert(MT_AT_FDCWD == AT_FDCWD, "");
 _Static_assert(MT_RLIMIT_FSIZE == (int)RLIMIT_FSIZE && MT_RLIMIT_AS == (int)RLIMIT_AS, "");
-_Static_assert(MT_ENOENT == ENOENT && MT_EINTR == EINTR && MT_ENOMEM == ENOMEM && MT_EFAULT == EFAULT, "");
-_Static_assert(MT_EEXIST == EEXIST && MT_EINVAL == EINVAL && MT_ENOSPC == ENOSPC && MT_ESRCH == ESRCH, "");
+_Static_assert(MT_ENOENT == ENOENT && MT_EINTR == EINTR && MT_ENOMEM == ENOMEM &&
+		       MT_EFAULT == EFAULT,
+	       "");
+_Static_assert(MT_EEXIST == EEXIST && MT_EINVAL == EINVAL && MT_ENOSPC == ENOSPC &&
+		       MT_ESRCH == ESRCH,
+	       "");
 _Static_assert(MT_ENOSYS == ENOSYS, "");
 _Static_assert(sizeof(struct mt_rlimit64) == sizeof(struct rlimit), "");
 _Static_assert(sizeof(struct mt_timespec) == sizeof(struct timespec), "");

@@ -27,17 +27,20 @@ int sample_other(int x)
 }
 
 /* Enough names to make chains and several words of the bloom filter. */
-#define ONE(a, b)                               \
-	int SAMPLE sample_many_##a##b(int x);   \
-	int sample_many_##a##b(int x)           \
-	{                                       \
-		return x + 1##a##b;             \
+#define ONE(a, b) \
+	int SAMPLE sample_many_##a##b(int x); \
+	int sample_many_##a##b(int x) \
+	{ \
+		return x + 1##a##b; \
 	}
-#define TEN(a) ONE(a, 0) ONE(a, 1) ONE(a, 2) ONE(a, 3) ONE(a, 4) ONE(a, 5) ONE(a, 6) ONE(a, 7) ONE(a, 8) ONE(a, 9)
-TEN(0) TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) TEN(9)
+#define TEN(a) \
+	ONE(a, 0) \
+	ONE(a, 1) ONE(a, 2) ONE(a, 3) ONE(a, 4) ONE(a, 5) ONE(a, 6) ONE(a, 7) ONE(a, 8) ONE(a, 9)
+TEN(0)
+TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) TEN(9)
 
 #ifdef SAMPLE_VERSIONS
-int SAMPLE sample_versioned_old(int x);
+	int SAMPLE sample_versioned_old(int x);
 int SAMPLE sample_versioned_new(int x);
 int SAMPLE sample_only_old_impl(int x);
 int sample_versioned_old(int x)

@@ -43,7 +43,8 @@ static void *open_sample(const char *name)
 	return handle;
 }
 
-static const struct mt_module *module_of(const struct mt_module_list *list, void *handle, const char *symbol)
+static const struct mt_module *module_of(const struct mt_module_list *list, void *handle,
+					 const char *symbol)
 {
 	return mt_module_list_find(list, (uintptr_t)dlsym(handle, symbol));
 }
@@ -138,7 +139,8 @@ static void the_program_has_no_name_and_the_vdso_has_one(void **state)
 	for (uint32_t i = 0; i < list->count; i++)
 		unnamed += !list->m[i].name[0];
 	assert_int_equal(unnamed, 1);
-	assert_string_equal(mt_module_list_find(list, (uintptr_t)the_list_equals_the_loaders)->name, "");
+	assert_string_equal(mt_module_list_find(list, (uintptr_t)the_list_equals_the_loaders)->name,
+			    "");
 	const struct mt_module *vdso = mt_module_list_find(list, getauxval(AT_SYSINFO_EHDR));
 	if (getauxval(AT_SYSINFO_EHDR)) {
 		assert_non_null(vdso);
@@ -249,7 +251,8 @@ static void the_search_order_begins_with_the_program(void **state)
 	struct mt_module_list *list = read_list(NULL);
 	uint32_t n = mt_loader_search_order(list, order, MAX);
 	assert_true(n >= 3);
-	assert_ptr_equal(order[0], mt_module_list_find(list, (uintptr_t)the_list_equals_the_loaders));
+	assert_ptr_equal(order[0],
+			 mt_module_list_find(list, (uintptr_t)the_list_equals_the_loaders));
 	assert_int_equal(mt_loader_search_order(list, order, 2), 2);
 	drop(list);
 }
@@ -263,8 +266,8 @@ static void the_notifier_lies_in_a_module(void **state)
 }
 
 /*
- * --- while another thread changes the list: what is read may be freed or unmapped at that moment, which
- * the reads allow for and sanitizers do not know
+ * --- while another thread changes the list: what is read may be freed or unmapped at that moment,
+ * which the reads allow for and sanitizers do not know
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static volatile int stop;

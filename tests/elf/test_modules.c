@@ -106,7 +106,8 @@ static void the_default_version_is_meant(void **state)
 
 static void functions_of_libc_are_those_of_the_loader(void **state)
 {
-	static const char *const names[] = {"malloc", "free", "fork", "dlopen", "mmap", "sbrk", "posix_spawn"};
+	static const char *const names[] = {"malloc", "free", "fork",       "dlopen",
+					    "mmap",   "sbrk", "posix_spawn"};
 	struct mt_module m = loaded("libc.so");
 	for (size_t i = 0; i < MT_ARRAY_LEN(names); i++) {
 		Dl_info info;
@@ -164,8 +165,9 @@ static void an_address_outside_every_exported_function_has_no_name(void **state)
 
 static void the_build_id_is_read_from_the_notes(void **state)
 {
-	static const uint8_t wanted[20] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99,
-					   0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x00, 0x11, 0x22, 0x33};
+	static const uint8_t wanted[20] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66,
+					   0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd,
+					   0xee, 0xff, 0x00, 0x11, 0x22, 0x33};
 	void *handle = open_sample("gnu");
 	struct mt_module m = loaded("sample_gnu");
 	assert_int_equal(m.build_id_bytes, 20);
@@ -197,16 +199,18 @@ static void notes_that_lie_about_their_length_are_left_alone(void **state)
 	static const uint32_t bad[][8] = {
 		{4, 0xffffffff, NT_GNU_BUILD_ID, 0x00554e47}, /* description longer than the note */
 		{0xffffffff, 4, NT_GNU_BUILD_ID, 0x00554e47}, /* name longer */
-		{4, 40, NT_GNU_BUILD_ID, 0x00554e47},	      /* longer than an id may be, and than the note */
-		{4, 4, 99, 0x00554e47, 1},		      /* another type */
-		{4, 4, NT_GNU_BUILD_ID, 0x00585858, 1},	      /* another name */
+		{4, 40, NT_GNU_BUILD_ID,
+		 0x00554e47},              /* longer than an id may be, and than the note */
+		{4, 4, 99, 0x00554e47, 1}, /* another type */
+		{4, 4, NT_GNU_BUILD_ID, 0x00585858, 1}, /* another name */
 	};
 	for (size_t i = 0; i < MT_ARRAY_LEN(bad); i++) {
 		struct mt_module m;
 		memset(&image, 0, sizeof(image));
 		memcpy(image.note, bad[i], sizeof(bad[i]));
 		image.phdr[0] = (Elf64_Phdr){.p_type = PT_LOAD, .p_memsz = sizeof(image)};
-		image.phdr[1] = (Elf64_Phdr){.p_type = PT_NOTE, .p_vaddr = offsetof(__typeof__(image), note),
+		image.phdr[1] = (Elf64_Phdr){.p_type = PT_NOTE,
+					     .p_vaddr = offsetof(__typeof__(image), note),
 					     .p_memsz = sizeof(image.note)};
 		assert_int_equal(mt_module_from_phdr(image.phdr, 2, (uintptr_t)&image, &m), 0);
 		assert_int_equal(m.build_id_bytes, 0);
@@ -222,7 +226,8 @@ static int read_some(const void *from, void *to, size_t len)
 	return 0;
 }
 
-/* A library that another thread unloads while we look: whichever read fails first, nothing faults. */
+/* A library that another thread unloads while we look: whichever read fails first, nothing faults.
+ */
 static void a_module_that_vanishes_meanwhile_is_refused_or_whole(void **state)
 {
 	void *handle = open_sample("gnu");
@@ -246,7 +251,8 @@ static void headers_without_a_segment_are_refused(void **state)
 	assert_int_equal(mt_module_from_phdr(&phdr, 0, 0, &m), -22);
 }
 
-/* --- search in a list --------------------------------------------------------------------------- */
+/* --- search in a list ---------------------------------------------------------------------------
+ */
 
 static void an_address_is_found_in_its_module_only(void **state)
 {
@@ -254,13 +260,15 @@ static void an_address_is_found_in_its_module_only(void **state)
 		struct mt_module_list list;
 		struct mt_module m[3];
 	} l = {.list = {.count = 3},
-	       .m = {{.lo = 0x1000, .hi = 0x2000}, {.lo = 0x2000, .hi = 0x3000}, {.lo = 0x8000, .hi = 0x9000}}};
+	       .m = {{.lo = 0x1000, .hi = 0x2000},
+		     {.lo = 0x2000, .hi = 0x3000},
+		     {.lo = 0x8000, .hi = 0x9000}}};
 	static const struct {
 		uintptr_t at;
 		int module;
-	} cases[] = {{0, -1},	 {0xfff, -1},  {0x1000, 0}, {0x1fff, 0}, {0x2000, 1},
-		     {0x2fff, 1}, {0x3000, -1}, {0x7fff, -1}, {0x8000, 2}, {0x8fff, 2},
-		     {0x9000, -1}, {UINTPTR_MAX, -1}};
+	} cases[] = {{0, -1},     {0xfff, -1}, {0x1000, 0},  {0x1fff, 0},
+		     {0x2000, 1}, {0x2fff, 1}, {0x3000, -1}, {0x7fff, -1},
+		     {0x8000, 2}, {0x8fff, 2}, {0x9000, -1}, {UINTPTR_MAX, -1}};
 	for (size_t i = 0; i < MT_ARRAY_LEN(cases); i++) {
 		const struct mt_module *m = mt_module_list_find(&l.list, cases[i].at);
 		assert_ptr_equal(m, cases[i].module < 0 ? NULL : &l.list.m[cases[i].module]);

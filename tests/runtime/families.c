@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every libc must see counted alike: each allocating function, threads, a forked child, a library,
- * exec. Sizes are chosen so that the driver finds each kind in the state file.
+ * What every libc must see counted alike: each allocating function, threads, a forked child, a
+ * library, exec. Sizes are chosen so that the driver finds each kind in the state file.
  *
  *   families [LIBRARY]          everything once
  *   families exec PROGRAM...    leaks one block, then becomes PROGRAM

@@ -77,7 +77,8 @@ void mt_capture_reset(struct mt_capture *c)
 	c->count = 0;
 }
 
-uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp, uint64_t tag)
+uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
+			  uint64_t tag)
 {
 	uint64_t hash = mt_hash_u64(mt_hash_u64(ra) + tag + 1);
 	c->counts.captures++;
@@ -85,7 +86,8 @@ uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uint
 		c->counts.same_as_last++;
 		return c->token;
 	}
-	const uintptr_t chain[] = {fixture_address(0, 0x10), fixture_address(0, 0x100 + (ra >> 4 & 7)), ra};
+	const uintptr_t chain[] = {fixture_address(0, 0x10),
+				   fixture_address(0, 0x100 + (ra >> 4 & 7)), ra};
 	c->count = MT_ARRAY_LEN(chain);
 	for (uint32_t i = 0; i < c->count; i++)
 		c->frame[i] = (struct mt_frame){.ra = chain[i]};
@@ -102,8 +104,8 @@ void mt_capture_remember(struct mt_capture *c, uint32_t token)
 	c->token = token;
 }
 
-uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra, uint32_t max,
-			   enum mt_stack_end *ret_end)
+uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra,
+			   uint32_t max, enum mt_stack_end *ret_end)
 {
 	ret_ra[0] = ra;
 	ret_ra[1] = fixture_address(0, 0x100 + (ra >> 4 & 7));
@@ -125,9 +127,11 @@ static void fresh_modules(void)
 	next_module_number = 1;
 	modules[0].list = (struct mt_module_list){.count = FIXTURE_MODULES, .generation = 1};
 	for (uint32_t i = 0; i < FIXTURE_MODULES; i++)
-		modules[0].list.m[i] = (struct mt_module){
-			.lo = fixture_address(i, 0), .hi = fixture_address(i, 0x10000),
-			.number = next_module_number++, .generation = 1, .name = ""};
+		modules[0].list.m[i] = (struct mt_module){.lo = fixture_address(i, 0),
+							  .hi = fixture_address(i, 0x10000),
+							  .number = next_module_number++,
+							  .generation = 1,
+							  .name = ""};
 	mt_unwind.modules = &modules[0].list;
 }
 
@@ -261,7 +265,8 @@ struct fixture_sum fixture_sum_of(uintptr_t ra)
 
 void fixture_count_live(uint64_t *ret_count, uint64_t *ret_bytes)
 {
-	uint64_t n = MT_MIN(mt_rt.region[MT_REGION_LIVE]->used, mt_rt.region[MT_REGION_LIVE]->committed_bytes / 24);
+	uint64_t n = MT_MIN(mt_rt.region[MT_REGION_LIVE]->used,
+			    mt_rt.region[MT_REGION_LIVE]->committed_bytes / 24);
 	*ret_count = *ret_bytes = 0;
 	for (uint64_t i = 1; i < n; i++)
 		if (mt_rt.live[i].place) {

@@ -4,8 +4,8 @@
 
 /*
  * The runtime's tables without a process around them: the fixture takes the place of process.c,
- * provider.c and the unwinder. Stacks are what a test says they are (struct mt_caller.ra names one), and
- * the allocator behind the hooks is the test's.
+ * provider.c and the unwinder. Stacks are what a test says they are (struct mt_caller.ra names
+ * one), and the allocator behind the hooks is the test's.
  */
 
 /* cmocka wants these before itself */
@@ -25,9 +25,9 @@
 #include "runtime/thread.h"
 
 struct fixture_config {
-	uint32_t granule_shift;  /* 0: 4 */
+	uint32_t granule_shift; /* 0: 4 */
 	uint64_t max_bytes;
-	const char *directory;   /* for the state file; NULL: a fresh one in /tmp or /dev/shm */
+	const char *directory; /* for the state file; NULL: a fresh one in /tmp or /dev/shm */
 };
 
 /* Fresh tables. 0 or a negative errno value. */
@@ -44,7 +44,8 @@ struct mt_thread *fixture_thread(void);
 /* A caller whose stack has three frames, the innermost being ra. */
 struct mt_caller fixture_caller(uintptr_t ra);
 
-/* Modules of the fixture: bases at 1 << 20 apart. Replaces the one at `slot` by another (new number). */
+/* Modules of the fixture: bases at 1 << 20 apart. Replaces the one at `slot` by another (new
+ * number). */
 void fixture_replace_module(uint32_t slot);
 enum { FIXTURE_MODULES = 4 };
 uintptr_t fixture_address(uint32_t slot, uint32_t offset);

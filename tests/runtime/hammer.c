@@ -102,7 +102,8 @@ __attribute__((noinline)) static int step(struct counts *c, uint64_t r, uint32_t
 	if (depth)
 		return step(c, r, depth - 1) + 1;
 	uint32_t i = (uint32_t)(r >> 40) % POOL;
-	if (__atomic_load_n(&taken[i], __ATOMIC_RELAXED) || __atomic_exchange_n(&taken[i], 1, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&taken[i], __ATOMIC_RELAXED) ||
+	    __atomic_exchange_n(&taken[i], 1, __ATOMIC_ACQUIRE))
 		return 0;
 	if (!pool[i].p)
 		fill(c, &pool[i], r);
@@ -124,7 +125,8 @@ static void *work(void *argument)
 		if (n % 1000 == 0)
 			memtrack_label_set(labels[r >> 50 & 3]);
 		if (n % 5000 == 0)
-			memtrack_stats_get(&(struct memtrack_stats){.struct_bytes = sizeof(struct memtrack_stats)});
+			memtrack_stats_get(&(struct memtrack_stats){
+				.struct_bytes = sizeof(struct memtrack_stats)});
 		step(c, r, (uint32_t)(r >> 32) % 12);
 	}
 	return NULL;
@@ -178,7 +180,8 @@ int main(int argc, char **argv)
 	bad |= differs("bytes", after.bytes - before.bytes, all.bytes);
 	bad |= differs("frees", after.frees - before.frees, all.frees);
 	bad |= differs("freed bytes", after.freed_bytes - before.freed_bytes, all.freed_bytes);
-	bad |= differs("live bytes", after.live_bytes - before.live_bytes, all.bytes - all.freed_bytes);
+	bad |= differs("live bytes", after.live_bytes - before.live_bytes,
+		       all.bytes - all.freed_bytes);
 	if (after.peak_bytes + (uint64_t)THREADS * 65536 < after.live_bytes)
 		bad |= differs("peak", after.peak_bytes, after.live_bytes);
 	fprintf(stderr, "hammer: %ju allocations\n", (uintmax_t)all.allocs);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random mapping calls in a window of addresses, with the program's own note of each page. At the end the
- * pages that anonymous mappings hold go to the file argv[1], a hexadecimal address a line, and the
- * kernel's list to the file argv[2].
+ * Random mapping calls in a window of addresses, with the program's own note of each page. At the
+ * end the pages that anonymous mappings hold go to the file argv[1], a hexadecimal address a line,
+ * and the kernel's list to the file argv[2].
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -38,7 +38,8 @@ static void must(int good, const char *what)
 static void map(uint32_t first, uint32_t count, int is_file)
 {
 	int flags = MAP_FIXED | MAP_PRIVATE | (is_file ? 0 : MAP_ANONYMOUS);
-	void *p = mmap(window + first * PAGE, count * PAGE - 1, PROT_READ, flags, is_file ? file : -1, 0);
+	void *p = mmap(window + first * PAGE, count * PAGE - 1, PROT_READ, flags,
+		       is_file ? file : -1, 0);
 	must(p == window + first * PAGE, "mmap");
 	memset(page + first, is_file ? OTHERS : MINE, count);
 }
@@ -49,12 +50,13 @@ static void unmap(uint32_t first, uint32_t count)
 	memset(page + first, NONE, count);
 }
 
-/* What mremap takes: one mapping. Runs of one kind made by one call are; else it refuses, changing nothing. */
+/* What mremap takes: one mapping. Runs of one kind made by one call are; else it refuses, changing
+ * nothing. */
 static void move(uint32_t from, uint32_t count, uint32_t to, uint32_t new_count, int flags)
 {
 	unsigned char kind = page[from];
-	void *p = mremap(window + from * PAGE, count * PAGE, new_count * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED | flags,
-			 window + to * PAGE);
+	void *p = mremap(window + from * PAGE, count * PAGE, new_count * PAGE,
+			 MREMAP_MAYMOVE | MREMAP_FIXED | flags, window + to * PAGE);
 	if (p == MAP_FAILED) {
 		/* the kernel may have unmapped the target before it refused */
 		unmap(to, new_count);
@@ -71,8 +73,11 @@ static void refused_calls(void)
 	must(munmap(window, 0) != 0, "munmap of nothing succeeded");
 	must(munmap(window, (size_t)1 << 60) != 0, "munmap of everything succeeded");
 	must(munmap(window, SIZE_MAX) != 0, "munmap of everything succeeded");
-	must(mmap(window, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED, "mmap of nothing");
-	must(mmap(window, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, -1, 0) == MAP_FAILED, "mmap of no file");
+	must(mmap(window, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+		     MAP_FAILED,
+	     "mmap of nothing");
+	must(mmap(window, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, -1, 0) == MAP_FAILED,
+	     "mmap of no file");
 	must(mremap(window + 1, PAGE, PAGE, 0) == MAP_FAILED, "mremap of an odd address");
 }
 
@@ -115,7 +120,8 @@ static void copy_maps(const char *path)
 {
 	char buf[4096];
 	ssize_t n;
-	int in = open("/proc/self/maps", O_RDONLY), out = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+	int in = open("/proc/self/maps", O_RDONLY),
+	    out = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
 	must(in >= 0 && out >= 0, path);
 	while ((n = read(in, buf, sizeof(buf))) > 0)
 		must(write(out, buf, (size_t)n) == n, path);

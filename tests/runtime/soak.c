@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything at once: threads that use every allocating function and free each other's blocks, forks from
- * threads, a library that comes and goes, a timer whose handler maps memory. The program counts for itself
- * what it does and prints the sums as NAME=VALUE lines; a state file must hold the same.
+ * Everything at once: threads that use every allocating function and free each other's blocks,
+ * forks from threads, a library that comes and goes, a timer whose handler maps memory. The program
+ * counts for itself what it does and prints the sums as NAME=VALUE lines; a state file must hold
+ * the same.
  *
  *   soak SECONDS LIBRARY
  */
@@ -111,7 +112,8 @@ static void resize(struct counts *c, struct block *b, size_t size)
 static void step(struct counts *c, uint64_t r)
 {
 	uint32_t i = (uint32_t)(r >> 32) % POOL;
-	if (__atomic_load_n(&taken[i], __ATOMIC_RELAXED) || __atomic_exchange_n(&taken[i], 1, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&taken[i], __ATOMIC_RELAXED) ||
+	    __atomic_exchange_n(&taken[i], 1, __ATOMIC_ACQUIRE))
 		return;
 	struct block *b = &pool[i];
 	if (!b->p) {
@@ -233,9 +235,9 @@ int main(int argc, char **argv)
 	pthread_join(loader, NULL);
 	start_timer(0);
 	struct counts all = sum();
-	printf("allocs=%ju\nbytes=%ju\nfrees=%ju\nfreed_bytes=%ju\nreallocs=%ju\nchildren=%ju\n", (uintmax_t)all.allocs,
-	       (uintmax_t)all.bytes, (uintmax_t)all.frees, (uintmax_t)all.freed_bytes, (uintmax_t)all.reallocs,
-	       (uintmax_t)all.children);
+	printf("allocs=%ju\nbytes=%ju\nfrees=%ju\nfreed_bytes=%ju\nreallocs=%ju\nchildren=%ju\n",
+	       (uintmax_t)all.allocs, (uintmax_t)all.bytes, (uintmax_t)all.frees,
+	       (uintmax_t)all.freed_bytes, (uintmax_t)all.reallocs, (uintmax_t)all.children);
 	printf("handler_calls=%d\nchild_failures=%d\n", handler_calls, child_failures);
 	return child_failures != 0;
 }

@@ -22,7 +22,7 @@ static struct {
 	void *answer;
 	size_t size;
 	int calls;
-	int nests;	     /* calloc asks our malloc for its block, as musl's does */
+	int nests;           /* calloc asks our malloc for its block, as musl's does */
 	int seen_while_gone; /* realloc: was the old block out of the tables during the call? */
 } fake;
 

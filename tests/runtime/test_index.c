@@ -20,21 +20,26 @@ static struct place place[PLACES];
 static void make_places(uint32_t spacing)
 {
 	for (int i = 0; i < PLACES; i++) {
-		uint64_t base = i % 3 == 0 ? 0x7f1200000000u : i % 3 == 1 ? 0x561200000000u : 0x1000000u;
+		uint64_t base = i % 3 == 0   ? 0x7f1200000000u
+				: i % 3 == 1 ? 0x561200000000u
+					     : 0x1000000u;
 		place[i].address = base + (uint64_t)i * spacing;
 		if (i % 50 == 7)
 			place[i].address = 0x7ffff0000000u - (uint64_t)i * 65536;
 		if (i % 50 == 8)
-			place[i].address = 0x00ff000000000000u + (uint64_t)i * 64; /* 57-bit or tagged */
+			place[i].address =
+				0x00ff000000000000u + (uint64_t)i * 64; /* 57-bit or tagged */
 		if (i % 50 == 9)
-			place[i].address = 0xb400007f00000000u + (uint64_t)i * 64; /* top-byte tag */
+			place[i].address =
+				0xb400007f00000000u + (uint64_t)i * 64; /* top-byte tag */
 		place[i].size = 0;
 	}
 }
 
 static uint64_t random_size(uint64_t r)
 {
-	static const uint64_t edges[] = {0, 1, MT_LARGE_BYTES - 1, MT_LARGE_BYTES, MT_LARGE_BYTES + 1, 1ull << 33};
+	static const uint64_t edges[] = {
+		0, 1, MT_LARGE_BYTES - 1, MT_LARGE_BYTES, MT_LARGE_BYTES + 1, 1ull << 33};
 	return r % 8 == 0 ? edges[r / 8 % MT_ARRAY_LEN(edges)] : r / 8 % 70000;
 }
 
@@ -74,7 +79,8 @@ static void random_blocks(uint32_t shift, uint32_t spacing)
 			assert_int_equal(mt_record_take(t, (void *)p->address, &gone), 0);
 		} else {
 			uint64_t size = random_size(r >> 24);
-			struct mt_caller caller = fixture_caller(fixture_address(1, (uint32_t)(r >> 10 & 0xff) + 1));
+			struct mt_caller caller =
+				fixture_caller(fixture_address(1, (uint32_t)(r >> 10 & 0xff) + 1));
 			mt_record_alloc(t, (void *)p->address, size, MT_CALL_MALLOC, &caller, 0);
 			p->size = size + 1;
 		}
@@ -88,7 +94,8 @@ static void random_blocks(uint32_t shift, uint32_t spacing)
 			place[i].size = 0;
 		}
 	check_all();
-	assert_int_equal(t->row->totals[MT_CLASS_MALLOC].allocs, t->row->totals[MT_CLASS_MALLOC].frees);
+	assert_int_equal(t->row->totals[MT_CLASS_MALLOC].allocs,
+			 t->row->totals[MT_CLASS_MALLOC].frees);
 	assert_true(t->row->live_bytes == 0);
 	assert_int_equal(mt_rt.hdr->lost[MT_LOST_LIVE_FULL], 0);
 	assert_int_equal(mt_rt.hdr->lost[MT_LOST_UNSEEN_FREE], 0);
@@ -141,7 +148,9 @@ static void the_hash_grows_and_forgets_nothing(void **state)
 {
 	struct mt_state_large l;
 	for (uint64_t i = 0; i < KEYS; i++)
-		assert_int_not_equal(mt_large_insert(0x7f0000000000u + i * 4096, 0, i + 40000, 0, 0, (uint32_t)i), 0);
+		assert_int_not_equal(mt_large_insert(0x7f0000000000u + i * 4096, 0, i + 40000, 0, 0,
+						     (uint32_t)i),
+				     0);
 	assert_int_equal(mt_large_count(), KEYS);
 	for (uint64_t i = 0; i < KEYS; i++) {
 		assert_int_equal(mt_large_remove(0x7f0000000000u + i * 4096, 0, &l), 1);

@@ -61,8 +61,10 @@ static void modes_are_full_off_and_leak_report(void **state)
 
 static void every_option_is_understood(void **state)
 {
-	assert_int_equal(read_words("depth=7 follow=none heaps=malloc,brk min-size=16 max-size=2M "
-				    "max-overhead=1G leak-threshold=3K output=/tmp/%p.mtk verify=5"), 0);
+	assert_int_equal(
+		read_words("depth=7 follow=none heaps=malloc,brk min-size=16 max-size=2M "
+			   "max-overhead=1G leak-threshold=3K output=/tmp/%p.mtk verify=5"),
+		0);
 	assert_int_equal(options.depth, 7);
 	assert_int_equal(options.follow, 0);
 	assert_int_equal(options.heaps, 5);
@@ -72,8 +74,9 @@ static void every_option_is_understood(void **state)
 	assert_int_equal(options.leak_threshold, 3072);
 	assert_int_equal(options.verify, 5);
 	assert_string_equal(options.output, "/tmp/%p.mtk");
-	assert_string_equal(options.text,
-			    "depth=7 follow=none verify=5 min-size=16 max-size=2097152 heaps=malloc,brk");
+	assert_string_equal(
+		options.text,
+		"depth=7 follow=none verify=5 min-size=16 max-size=2097152 heaps=malloc,brk");
 }
 
 static void heaps_are_chosen_by_name(void **state)
@@ -81,8 +84,9 @@ static void heaps_are_chosen_by_name(void **state)
 	static const struct {
 		const char *word;
 		uint32_t heaps;
-	} cases[] = {{"heaps=malloc", 1}, {"heaps=mmap", 2},	   {"heaps=brk", 4}, {"heaps=custom", 8},
-		     {"heaps=all", 15},	  {"heaps=mmap,malloc", 3}, {"heaps=custom,mmap,brk", 14}};
+	} cases[] = {{"heaps=malloc", 1},          {"heaps=mmap", 2}, {"heaps=brk", 4},
+		     {"heaps=custom", 8},          {"heaps=all", 15}, {"heaps=mmap,malloc", 3},
+		     {"heaps=custom,mmap,brk", 14}};
 	for (size_t i = 0; i < MT_ARRAY_LEN(cases); i++) {
 		assert_int_equal(read_words(cases[i].word), 0);
 		assert_int_equal(options.heaps, cases[i].heaps);
@@ -108,16 +112,38 @@ static void the_last_of_two_equal_options_counts(void **state)
 static void a_bad_word_is_named_in_one_line(void **state)
 {
 	static const char *const bad[] = {
-		"depth=0", "depth=257", "depth=", "depth", "depth=x", "depth=3x", "depth=-1", "depth=3KB",
-		"depth=99999999999999999999", "follow=yes", "follow=", "heaps=", "heaps=heap", "heaps=malloc,,brk",
-		"min-size=1T", "max-size=16777216G0", "max-size=99999999999G", "verify=0", "verify=4294967296",
-		"output=", "colour=red", "=3", "depth==3", "DEPTH=3",
+		"depth=0",
+		"depth=257",
+		"depth=",
+		"depth",
+		"depth=x",
+		"depth=3x",
+		"depth=-1",
+		"depth=3KB",
+		"depth=99999999999999999999",
+		"follow=yes",
+		"follow=",
+		"heaps=",
+		"heaps=heap",
+		"heaps=malloc,,brk",
+		"min-size=1T",
+		"max-size=16777216G0",
+		"max-size=99999999999G",
+		"verify=0",
+		"verify=4294967296",
+		"output=",
+		"colour=red",
+		"=3",
+		"depth==3",
+		"DEPTH=3",
 	};
 	for (size_t i = 0; i < MT_ARRAY_LEN(bad); i++) {
 		char words[256], wanted[256];
 		snprintf(words, sizeof(words), "follow=all %s verify=1", bad[i]);
-		snprintf(wanted, sizeof(wanted),
-			 "memtrack: cannot understand '%s' in MEMTRACK_OPTIONS: nothing is tracked\n", bad[i]);
+		snprintf(
+			wanted, sizeof(wanted),
+			"memtrack: cannot understand '%s' in MEMTRACK_OPTIONS: nothing is tracked\n",
+			bad[i]);
 		assert_int_equal(read_words(words), -22);
 		assert_string_equal(error, wanted);
 	}
@@ -126,7 +152,8 @@ static void a_bad_word_is_named_in_one_line(void **state)
 static void a_bad_mode_is_named_in_one_line(void **state)
 {
 	assert_int_equal(read_lines("MEMTRACK_MODE=Full", NULL, NULL, NULL), -22);
-	assert_string_equal(error, "memtrack: cannot understand 'Full' in MEMTRACK_MODE: nothing is tracked\n");
+	assert_string_equal(
+		error, "memtrack: cannot understand 'Full' in MEMTRACK_MODE: nothing is tracked\n");
 }
 
 static void a_long_bad_word_is_cut(void **state)
@@ -149,7 +176,9 @@ static void an_output_that_is_too_long_is_refused(void **state)
 
 static void the_launcher_gives_directory_and_pid(void **state)
 {
-	assert_int_equal(read_lines("MEMTRACK_STATE_DIR=/dev/shm/x", "MEMTRACK_LAUNCHER=4242", NULL, NULL), 0);
+	assert_int_equal(
+		read_lines("MEMTRACK_STATE_DIR=/dev/shm/x", "MEMTRACK_LAUNCHER=4242", NULL, NULL),
+		0);
 	assert_string_equal(options.state_dir, "/dev/shm/x");
 	assert_int_equal(options.launcher_pid, 4242);
 	assert_int_equal(read_lines("MEMTRACK_LAUNCHER=word", NULL, NULL, NULL), 0);
@@ -159,7 +188,8 @@ static void the_launcher_gives_directory_and_pid(void **state)
 static void names_are_not_mistaken_for_longer_or_shorter_ones(void **state)
 {
 	assert_int_equal(read_lines("MEMTRACK_MODEL=bad", "XMEMTRACK_MODE=bad", "MEMTRACK_MOD=bad",
-				    "MEMTRACK_OPTION=bad"), 0);
+				    "MEMTRACK_OPTION=bad"),
+			 0);
 	assert_int_equal(options.depth, 64);
 }
 

@@ -30,7 +30,8 @@ static uint64_t lifetimes(const struct mt_state_cell *c)
 
 static uint64_t sizes(const struct mt_state_cell *c)
 {
-	const struct mt_state_hist *hist = (const struct mt_state_hist *)mt_storage_base(MT_REGION_HISTS) + c->hist;
+	const struct mt_state_hist *hist =
+		(const struct mt_state_hist *)mt_storage_base(MT_REGION_HISTS) + c->hist;
 	uint64_t sum = 0;
 	for (int i = 0; i < MT_SIZE_BUCKETS; i++)
 		sum += hist->count[i];
@@ -193,7 +194,8 @@ struct oracle {
 	struct {
 		uint32_t size, site, live;
 	} block[BLOCKS];
-	int64_t bytes[SITES], count[SITES], peak_bytes[SITES], peak_count[SITES], peak_of_site[SITES];
+	int64_t bytes[SITES], count[SITES], peak_bytes[SITES], peak_count[SITES],
+		peak_of_site[SITES];
 	int64_t live, peak;
 };
 
@@ -301,7 +303,8 @@ static void the_peak_of_several_threads_is_within_the_bound(void **state)
 	assert_true(mt_rt.sites[1].peak_published >= 1000 * 4006 - THREADS * MT_PEAK_STEP);
 }
 
-/* The first thread holds its blocks and does nothing more: its bytes belong to the peak of the others. */
+/* The first thread holds its blocks and does nothing more: its bytes belong to the peak of the
+ * others. */
 static void an_idle_first_thread_counts_in_the_peak(void **state)
 {
 	struct mt_thread *t = fixture_thread();

@@ -27,7 +27,8 @@ static uint64_t used(enum mt_state_region_kind kind)
 static void a_stack_seen_again_has_the_same_cell(void **state)
 {
 	struct mt_thread *t = fixture_thread();
-	uint32_t a = cell_of(t, SITE(1), mt_site_tag(1, 0, 0), 0), b = cell_of(t, SITE(2), mt_site_tag(1, 0, 0), 0);
+	uint32_t a = cell_of(t, SITE(1), mt_site_tag(1, 0, 0), 0),
+		 b = cell_of(t, SITE(2), mt_site_tag(1, 0, 0), 0);
 	assert_int_not_equal(a, 0);
 	assert_int_not_equal(b, 0);
 	assert_int_not_equal(a, b);
@@ -41,8 +42,10 @@ static void a_stack_seen_again_has_the_same_cell(void **state)
 static void function_heap_and_label_tell_sites_apart(void **state)
 {
 	struct mt_thread *t = fixture_thread();
-	uint32_t site[4] = {site_of(t, SITE(1), mt_site_tag(1, 0, 0)), site_of(t, SITE(1), mt_site_tag(2, 0, 0)),
-			    site_of(t, SITE(1), mt_site_tag(1, 5, 0)), site_of(t, SITE(1), mt_site_tag(1, 0, 9))};
+	uint32_t site[4] = {site_of(t, SITE(1), mt_site_tag(1, 0, 0)),
+			    site_of(t, SITE(1), mt_site_tag(2, 0, 0)),
+			    site_of(t, SITE(1), mt_site_tag(1, 5, 0)),
+			    site_of(t, SITE(1), mt_site_tag(1, 0, 9))};
 	for (int i = 0; i < 4; i++)
 		for (int j = 0; j < i; j++)
 			assert_int_not_equal(site[i], site[j]);
@@ -194,7 +197,8 @@ static void a_file_name_is_stored_once_for_a_literal(void **state)
 	uint32_t a = mt_site_source_file(name), before = (uint32_t)used(MT_REGION_STRINGS);
 	assert_int_equal(mt_site_source_file(name), a);
 	assert_int_equal(used(MT_REGION_STRINGS), before);
-	snprintf(name, sizeof(name), "src/two.c"); /* another library's literal at the same address */
+	snprintf(name, sizeof(name),
+		 "src/two.c"); /* another library's literal at the same address */
 	uint32_t b = mt_site_source_file(name);
 	assert_int_not_equal(b, a);
 	assert_string_equal((const char *)mt_storage_base(MT_REGION_STRINGS) + b, "src/two.c");

@@ -100,12 +100,13 @@ static void when_storage_ends_blocks_are_counted_on(void **state)
 	fixture_end();
 }
 
-/* --- limits of the process: each in a child ---------------------------------------------------- */
+/* --- limits of the process: each in a child ----------------------------------------------------
+ */
 
 /* Exit codes of children: 0 good, else the line that failed. */
-#define EXPECT(condition)                 \
-	do {                              \
-		if (!(condition))         \
+#define EXPECT(condition) \
+	do { \
+		if (!(condition)) \
 			_exit(__LINE__ % 250 + 1); \
 	} while (0)
 
@@ -194,7 +195,8 @@ static void an_address_space_limit_makes_the_tables_smaller(void **state)
 #endif
 #endif
 
-/* --- a full file system: a tiny tmpfs in a mount namespace of our own -------------------------- */
+/* --- a full file system: a tiny tmpfs in a mount namespace of our own --------------------------
+ */
 
 static char small_directory[64];
 
@@ -274,7 +276,8 @@ static void the_header_says_who_and_when(void **state)
 	assert_int_equal(h->ppid, getppid());
 	assert_int_equal(h->control, 1);
 	assert_true(h->proc_start > 0);
-	assert_true(h->tick_start > 0 && h->mono_start_ns > 0 && h->wall_start_ns > h->mono_start_ns);
+	assert_true(h->tick_start > 0 && h->mono_start_ns > 0 &&
+		    h->wall_start_ns > h->mono_start_ns);
 	static const uint8_t none[16];
 	assert_memory_not_equal(h->boot_id, none, 16);
 	for (int i = 0; i + 1 < MT_REGIONS - 1; i++)

@@ -41,7 +41,8 @@ static void the_roots_hold_every_end_of_a_stack(void **state)
 {
 	assert_int_equal(MT_NODE_ROOTS, 16);
 	assert_int_equal(sizeof(struct mt_state_header), MT_STATE_HEADER_BYTES);
-	assert_int_equal(offsetof(struct mt_state_header, tail) + sizeof(((struct mt_state_header *)0)->tail),
+	assert_int_equal(offsetof(struct mt_state_header, tail) +
+				 sizeof(((struct mt_state_header *)0)->tail),
 			 MT_STATE_HEADER_BYTES);
 }
 
