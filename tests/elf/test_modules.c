@@ -256,13 +256,13 @@ static void headers_without_a_segment_are_refused(void **state)
 
 static void an_address_is_found_in_its_module_only(void **state)
 {
-	static struct {
-		struct mt_module_list list;
-		struct mt_module m[3];
-	} l = {.list = {.count = 3},
-	       .m = {{.lo = 0x1000, .hi = 0x2000},
-		     {.lo = 0x2000, .hi = 0x3000},
-		     {.lo = 0x8000, .hi = 0x9000}}};
+	static const struct mt_module modules[] = {{.lo = 0x1000, .hi = 0x2000},
+						   {.lo = 0x2000, .hi = 0x3000},
+						   {.lo = 0x8000, .hi = 0x9000}};
+	static _Alignas(64) char memory[sizeof(struct mt_module_list) + sizeof(modules)];
+	struct mt_module_list *list = (struct mt_module_list *)memory;
+	list->count = MT_ARRAY_LEN(modules);
+	memcpy(list->m, modules, sizeof(modules));
 	static const struct {
 		uintptr_t at;
 		int module;
@@ -270,8 +270,8 @@ static void an_address_is_found_in_its_module_only(void **state)
 		     {0x2000, 1}, {0x2fff, 1}, {0x3000, -1}, {0x7fff, -1},
 		     {0x8000, 2}, {0x8fff, 2}, {0x9000, -1}, {UINTPTR_MAX, -1}};
 	for (size_t i = 0; i < MT_ARRAY_LEN(cases); i++) {
-		const struct mt_module *m = mt_module_list_find(&l.list, cases[i].at);
-		assert_ptr_equal(m, cases[i].module < 0 ? NULL : &l.list.m[cases[i].module]);
+		const struct mt_module *m = mt_module_list_find(list, cases[i].at);
+		assert_ptr_equal(m, cases[i].module < 0 ? NULL : &list->m[cases[i].module]);
 	}
 	static const struct mt_module_list empty;
 	assert_null(mt_module_list_find(&empty, 0x1000));

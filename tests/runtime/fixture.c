@@ -21,10 +21,8 @@ struct mt_system_originals mt_system;
 struct mt_provider_info mt_provider;
 struct mt_unwind mt_unwind;
 
-static struct {
-	struct mt_module_list list;
-	struct mt_module m[FIXTURE_MODULES];
-} modules[2];
+static _Alignas(64) char modules_memory[2][sizeof(struct mt_module_list) +
+					   FIXTURE_MODULES * sizeof(struct mt_module)];
 static int modules_now;
 static uint32_t next_module_number;
 static char own_directory[256];
@@ -121,28 +119,35 @@ uintptr_t fixture_address(uint32_t slot, uint32_t offset)
 	return 0x10000000u + ((uintptr_t)slot << 20) + offset;
 }
 
+static struct mt_module_list *modules_at(int which)
+{
+	return (struct mt_module_list *)modules_memory[which];
+}
+
 static void fresh_modules(void)
 {
 	modules_now = 0;
 	next_module_number = 1;
-	modules[0].list = (struct mt_module_list){.count = FIXTURE_MODULES, .generation = 1};
+	struct mt_module_list *list = modules_at(0);
+	*list = (struct mt_module_list){.count = FIXTURE_MODULES, .generation = 1};
 	for (uint32_t i = 0; i < FIXTURE_MODULES; i++)
-		modules[0].list.m[i] = (struct mt_module){.lo = fixture_address(i, 0),
-							  .hi = fixture_address(i, 0x10000),
-							  .number = next_module_number++,
-							  .generation = 1,
-							  .name = ""};
-	mt_unwind.modules = &modules[0].list;
+		list->m[i] = (struct mt_module){.lo = fixture_address(i, 0),
+						.hi = fixture_address(i, 0x10000),
+						.number = next_module_number++,
+						.generation = 1,
+						.name = ""};
+	mt_unwind.modules = list;
 }
 
 void fixture_replace_module(uint32_t slot)
 {
 	int from = modules_now, to = !from;
-	modules[to] = modules[from];
-	modules[to].list.generation++;
-	modules[to].list.m[slot].number = next_module_number++;
+	struct mt_module_list *list = modules_at(to);
+	memcpy(modules_memory[to], modules_memory[from], sizeof(modules_memory[0]));
+	list->generation++;
+	list->m[slot].number = next_module_number++;
 	modules_now = to;
-	__atomic_store_n(&mt_unwind.modules, &modules[to].list, __ATOMIC_RELEASE);
+	__atomic_store_n(&mt_unwind.modules, list, __ATOMIC_RELEASE);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
