@@ -121,8 +121,8 @@ const char *mt_words_lost(uint32_t index)
 		[8] = "modules not recorded (module table full)",
 		[9] = "allocations before the tracker was ready",
 		[10] = "size histograms not kept (table full)",
-		[11] = "blocks were freed out of sight; found when their address was handed out "
-		       "again",
+		[11] = ("blocks were freed out of sight; found when their address was handed "
+			"out again"),
 	};
 	return word(words, MT_ARRAY_LEN(words), index,
 		    "events lost for a reason this version does not know");

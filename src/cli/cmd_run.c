@@ -274,9 +274,8 @@ static int find_library(struct run *r, struct mt_err *err)
 
 static int check_report_file(const struct run_options *o, struct mt_err *err)
 {
-	return o->report_file && strcmp(o->report_file, "-")
-		       ? mt_pattern_check_writable(o->report_file, err)
-		       : 0;
+	return o->report_file && strcmp(o->report_file, "-") ? mt_output_check(o->report_file, err)
+							     : 0;
 }
 
 /* Before the program starts: a mistake in a file must not cost the run. */

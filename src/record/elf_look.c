@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PHDRS_MAX = 512, DYNAMIC_MAX = 1 << 20, STRTAB_MAX = 64 << 20 };
+enum { PHDRS_MAX = 512, DYNAMIC_MAX = 1 << 20, STRTAB_MAX = 64 << 20, SYMTAB_MAX = 256 << 20 };
 
 struct image {
 	int fd;
@@ -146,15 +146,15 @@ static bool is_sanitizer_library(const char *needed, const char *library)
 	return false;
 }
 
-static bool has_string(const struct image *im, const char *text)
+/* Whether text is one of the NUL-terminated strings in [start, end). */
+static bool find_string(const char *start, const char *end, const char *text)
 {
 	size_t len = strlen(text) + 1;
-	const char *at = im->strings;
-	const char *end = at ? at + im->string_bytes : NULL;
+	const char *at = start;
 
 	while (at && at < end) {
 		at = memmem(at, (size_t)(end - at), text, len);
-		if (at && (at == im->strings || !at[-1]))
+		if (at && (at == start || !at[-1]))
 			return true;
 		if (at)
 			at++;
@@ -169,7 +169,8 @@ static void look_at_dynamic(const struct image *im, struct mt_elf_look *look)
 	look->is_loader = !look->has_interpreter && dynamic_value(im, DT_SONAME) &&
 			  (!strncmp(soname, "ld-", 3) || !strncmp(soname, "ld64", 4));
 	for (size_t s = 0; s < MT_ARRAY_LEN(sanitizers) && !look->sanitizer[0]; s++) {
-		bool found = has_string(im, sanitizers[s].symbol);
+		bool found = find_string(im->strings, im->strings + im->string_bytes,
+					 sanitizers[s].symbol);
 
 		for (size_t i = 0; i < im->dynamic_count && im->dynamic[i].d_tag != DT_NULL; i++)
 			if (im->dynamic[i].d_tag == DT_NEEDED)
@@ -180,6 +181,109 @@ static void look_at_dynamic(const struct image *im, struct mt_elf_look *look)
 			snprintf(look->sanitizer, sizeof(look->sanitizer), "%s",
 				 sanitizers[s].name);
 	}
+}
+
+/*
+ * Stripped programs have no symbols left; there the words that the tracker reads from the
+ * environment tell it, each of which must be a string of its own.
+ */
+static bool has_runtime_words(const char *data, const char *end)
+{
+	static const char *const words[] = {"MEMTRACK_MODE", "MEMTRACK_OPTIONS",
+					    "MEMTRACK_STATE_DIR", "MEMTRACK_LAUNCHER"};
+
+	for (size_t i = 0; i < MT_ARRAY_LEN(words); i++)
+		if (!find_string(data, end, words[i]))
+			return false;
+	return true;
+}
+
+/* A symbol table and its names. */
+struct symbols {
+	Elf64_Sym *symbol; /* owned */
+	char *names;       /* owned; NUL behind them */
+	uint64_t count, name_bytes;
+};
+
+static int read_symbols(const struct image *im, struct symbols *ret)
+{
+	uint64_t bytes = (uint64_t)im->header.e_shnum * sizeof(Elf64_Shdr);
+	mt_auto(free) Elf64_Shdr *section = NULL;
+	int err;
+
+	if (!bytes || im->header.e_shentsize != sizeof(Elf64_Shdr))
+		return 0;
+	err = read_part(im, im->header.e_shoff, bytes, bytes, (void **)&section);
+	for (uint32_t i = 0; !err && i < im->header.e_shnum; i++) {
+		const Elf64_Shdr *sh = &section[i];
+
+		if (sh->sh_type != SHT_SYMTAB || sh->sh_link >= im->header.e_shnum)
+			continue;
+		err = read_part(im, sh->sh_offset, sh->sh_size, SYMTAB_MAX, (void **)&ret->symbol);
+		sh = &section[sh->sh_link];
+		if (!err)
+			err = read_part(im, sh->sh_offset, sh->sh_size, STRTAB_MAX,
+					(void **)&ret->names);
+		if (!err) {
+			ret->count = section[i].sh_size / sizeof(*ret->symbol);
+			ret->name_bytes = sh->sh_size;
+		}
+		break;
+	}
+	return err == -ENOEXEC ? 0 : err; /* sections do not matter to whoever runs it */
+}
+
+/*
+ * libmemtrack-wrap.a brings a door and the state behind it into a program that uses any of it;
+ * another program may well define one name of these, but not both.
+ */
+static bool has_runtime_symbols(const struct symbols *s)
+{
+	bool has_door = false, has_state = false;
+
+	for (uint64_t i = 0; i < s->count; i++) {
+		uint32_t at = s->symbol[i].st_name;
+		const char *name = at < s->name_bytes ? s->names + at : "";
+
+		if (s->symbol[i].st_shndx == SHN_UNDEF)
+			continue;
+		has_door |= !strcmp(name, "memtrack_malloc") || !strcmp(name, "__wrap_malloc");
+		has_state |= !strcmp(name, "mt_rt");
+	}
+	return has_door && has_state;
+}
+
+/* Segments that may hold constants. */
+static int look_for_words(const struct image *im, struct mt_elf_look *look)
+{
+	for (uint32_t i = 0; i < im->header.e_phnum && !look->has_runtime; i++) {
+		const Elf64_Phdr *ph = &im->phdr[i];
+		mt_auto(free) char *data = NULL;
+		int err;
+
+		if (ph->p_type != PT_LOAD || (ph->p_flags & PF_W) || !ph->p_filesz)
+			continue;
+		err = read_part(im, ph->p_offset, ph->p_filesz, STRTAB_MAX, (void **)&data);
+		if (err && err != -ENOEXEC)
+			return err;
+		if (data)
+			look->has_runtime = has_runtime_words(data, data + ph->p_filesz);
+	}
+	return 0;
+}
+
+static int look_for_runtime(const struct image *im, struct mt_elf_look *look)
+{
+	struct symbols s = {0};
+	int err = read_symbols(im, &s);
+
+	if (!err && s.count)
+		look->has_runtime = has_runtime_symbols(&s);
+	else if (!err)
+		err = look_for_words(im, look);
+	free(s.symbol);
+	free(s.names);
+	return err;
 }
 
 static int look_at_phdrs(struct image *im, struct mt_elf_look *look)
@@ -203,9 +307,10 @@ static int look_at_phdrs(struct image *im, struct mt_elf_look *look)
 		look->has_interpreter = true;
 	}
 	err = read_dynamic(im);
-	if (!err)
-		look_at_dynamic(im, look);
-	return err;
+	if (err)
+		return err;
+	look_at_dynamic(im, look);
+	return look->has_interpreter ? 0 : look_for_runtime(im, look);
 }
 
 static int look_at(struct image *im, struct mt_elf_look *look)

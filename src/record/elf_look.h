@@ -16,6 +16,9 @@ struct mt_elf_look {
 	uint16_t type;     /* ET_* */
 	bool has_interpreter;
 	bool is_loader; /* the dynamic loader itself, run as a program */
+	/* A static program that our tracker is linked into. Only looked at without an interpreter.
+	 */
+	bool has_runtime;
 	char interpreter[256];
 	char sanitizer[32]; /* "AddressSanitizer" ...; "": none */
 };

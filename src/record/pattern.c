@@ -126,6 +126,9 @@ int mt_pattern_check_writable(const char *pattern, struct mt_err *err)
 
 	if (!dir)
 		return mt_err_no_memory(err);
+	if (!stat(pattern, &st) && !S_ISREG(st.st_mode))
+		return mt_err_set(err, -EINVAL, "cannot write to '%s': it is no regular file",
+				  pattern);
 	/* a directory that depends on the process can only be judged as far as its name is known */
 	plain = mt_pattern_expand(dir, "program", 1, 0);
 	if (!plain)

@@ -33,7 +33,8 @@ char *mt_pattern_numbered(const char *path, unsigned attempt) __attribute__((war
 
 /*
  * Whether files can be created where the pattern points: its directory (as far as it has no
- * conversion) exists and may be written. 0 or a negative errno value with *err.
+ * conversion) exists and may be written, and what is there is a regular file. 0 or a negative errno
+ * value with *err.
  */
 int mt_pattern_check_writable(const char *pattern, struct mt_err *err);
 

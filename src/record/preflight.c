@@ -206,7 +206,7 @@ static enum mt_preflight_why check_elf(const char *path, struct mt_err *err)
 		return refuse(err, MT_PREFLIGHT_NOT_EXECUTABLE, -ENOEXEC,
 			      "cannot run '%s': it is an ELF object or core file, not a program",
 			      path);
-	if (!look.has_interpreter && !look.is_loader)
+	if (!look.has_interpreter && !look.is_loader && !look.has_runtime)
 		return refuse(
 			err, MT_PREFLIGHT_NOT_TRACKABLE, -ENOEXEC,
 			"'%s' is statically linked: LD_PRELOAD has no effect in it; link it with "

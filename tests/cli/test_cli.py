@@ -372,6 +372,27 @@ def output_goes_to_a_file_and_colours_only_to_a_terminal(b):
 
 
 @test
+def devices_and_pipes_are_written_not_replaced(b):
+    path = b.sample()
+    expected = b.run("report", path, "--no-symbols").stdout
+    os.mkfifo(os.path.join(b.dir, "pipe"))
+    reader = subprocess.Popen(["cat", "pipe"], cwd=b.dir, stdout=subprocess.PIPE, text=True)
+    done = b.run("report", path, "--no-symbols", "-o", "pipe")
+    b.expect("pipe", (done.returncode, reader.communicate(timeout=TIMEOUT_S)[0]), (0, expected))
+    b.expect("still a pipe", os.stat(os.path.join(b.dir, "pipe")).st_mode & 0o170000, 0o010000)
+    with open(os.path.join(b.dir, "target"), "w", encoding="ascii") as f:
+        f.write("x" * 100000)
+    os.symlink("target", os.path.join(b.dir, "link"))
+    b.expect("link", b.run("report", path, "--no-symbols", "-o", "link").returncode, 0)
+    b.expect("still a link", os.readlink(os.path.join(b.dir, "link")), "target")
+    with open(os.path.join(b.dir, "target"), encoding="utf-8") as f:
+        b.expect("through the link", f.read(), expected)
+    b.expect("/dev/stdout", b.run("report", path, "--no-symbols", "-o", "/dev/stdout").stdout, expected)
+    os.symlink("/dev/full", os.path.join(b.dir, "full"))
+    b.fails(1, "cannot write 'full': No space left on device", "report", path, "--no-symbols", "-o", "full")
+
+
+@test
 def a_full_disk_is_an_error(b):
     path = b.sample()
     with open("/dev/full", "w", encoding="ascii") as full:

@@ -105,6 +105,8 @@ static void a_directory_that_cannot_be_written_is_found(void **state)
 	assert_int_equal(mt_pattern_check_writable("/dev/null/%e.mtk", NULL), -ENOTDIR);
 	assert_int_equal(mt_pattern_check_writable("/proc/%e.mtk", NULL) == 0, getuid() == 0);
 	assert_int_equal(mt_pattern_check_writable("/tmp/%e.mtk", NULL), 0);
+	assert_int_equal(mt_pattern_check_writable("/tmp", NULL), -EINVAL);
+	assert_int_equal(mt_pattern_check_writable("/dev/full", NULL), -EINVAL);
 	/* known only when the program is */
 	assert_int_equal(mt_pattern_check_writable("/tmp/%p/x.mtk", NULL), 0);
 }

@@ -165,6 +165,57 @@ static void static_programs_are_told_the_way(void **state)
 	       "an ELF object or core file");
 }
 
+/* A static program with a symbol table of two names, or without one and `words` in its data. */
+static const char *make_static(const char *name, const char *first, const char *second,
+			       const char *words, size_t words_len)
+{
+	struct {
+		Elf64_Ehdr h;
+		Elf64_Phdr ph;
+		Elf64_Shdr sh[2];
+		Elf64_Sym symbol[2];
+		char strings[128], words[128];
+	} file = {.h = header(ELFCLASS64, OUR_MACHINE, ET_EXEC)};
+
+	file.h.e_phoff = sizeof(file.h);
+	file.h.e_phnum = 1;
+	file.ph = (Elf64_Phdr){.p_type = PT_LOAD, .p_filesz = sizeof(file)};
+	memcpy(file.words, words, words_len);
+	if (first) {
+		file.h.e_shoff = offsetof(__typeof__(file), sh);
+		file.h.e_shnum = 2;
+		file.h.e_shentsize = sizeof(Elf64_Shdr);
+		file.sh[0] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+					  .sh_link = 1,
+					  .sh_offset = offsetof(__typeof__(file), symbol),
+					  .sh_size = sizeof(file.symbol)};
+		file.sh[1] = (Elf64_Shdr){.sh_type = SHT_STRTAB,
+					  .sh_offset = offsetof(__typeof__(file), strings),
+					  .sh_size = sizeof(file.strings)};
+		memcpy(file.strings + 1, first, strlen(first));
+		memcpy(file.strings + 64, second, strlen(second));
+		file.symbol[0] = (Elf64_Sym){.st_name = 1, .st_shndx = 1};
+		file.symbol[1] = (Elf64_Sym){.st_name = 64, .st_shndx = 1};
+	}
+	return make(name, &file, sizeof(file), 0755);
+}
+
+static void static_programs_with_the_tracker_inside_are_run(void **state)
+{
+	static const char words[] = "\0MEMTRACK_MODE\0MEMTRACK_OPTIONS\0MEMTRACK_STATE_DIR\0"
+				    "MEMTRACK_LAUNCHER";
+	const char *refused = "is statically linked";
+
+	expect(make_static("wrap", "__wrap_malloc", "mt_rt", "", 0), MT_PREFLIGHT_OK, NULL);
+	expect(make_static("macro", "memtrack_malloc", "mt_rt", "", 0), MT_PREFLIGHT_OK, NULL);
+	expect(make_static("door", "__wrap_malloc", "my_mt_rt", words, sizeof(words)),
+	       MT_PREFLIGHT_NOT_TRACKABLE, refused);
+	expect(make_static("state", "malloc", "mt_rt", "", 0), MT_PREFLIGHT_NOT_TRACKABLE, refused);
+	expect(make_static("stripped", NULL, NULL, words, sizeof(words)), MT_PREFLIGHT_OK, NULL);
+	expect(make_static("other", NULL, NULL, words, sizeof(words) - 2),
+	       MT_PREFLIGHT_NOT_TRACKABLE, refused);
+}
+
 /* A dynamic program that needs `needed`, with `symbol` among its dynamic strings. */
 static const char *make_dynamic(const char *name, const char *needed, const char *symbol)
 {
@@ -247,6 +298,7 @@ int main(void)
 		cmocka_unit_test(scripts_are_judged_by_their_interpreter),
 		cmocka_unit_test(foreign_programs_are_named),
 		cmocka_unit_test(static_programs_are_told_the_way),
+		cmocka_unit_test(static_programs_with_the_tracker_inside_are_run),
 		cmocka_unit_test(sanitizers_are_recognized),
 		cmocka_unit_test(damaged_programs_are_refused),
 		cmocka_unit_test(each_refusal_has_its_exit_status),

@@ -202,7 +202,7 @@ class Variant:
         for old in glob.glob(os.path.join(self.dir, "*.mtk")):
             os.unlink(old)
         linked = any(need.endswith(".a") for need in scenario.needs)
-        if self.options.source == "state" or linked:
+        if self.options.source == "state":
             environment.update(MEMTRACK_MODE="full", MEMTRACK_STATE_DIR=self.dir,
                                MEMTRACK_OPTIONS=" ".join(word.lstrip("-") for word in scenario.run))
             if not linked:
