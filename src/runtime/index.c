@@ -94,7 +94,7 @@ static int make_room(struct shard *s)
 	struct entry *old = s->entry, *made = mt_arena_take(slots * sizeof(*made));
 	if (!made)
 		return -MT_ENOMEM;
-	s->entry = made;
+	__atomic_store_n(&s->entry, made, __ATOMIC_RELAXED); /* mt_large_remove() peeks without the lock */
 	s->mask = slots - 1;
 	for (uint32_t i = 0; old && i <= old_mask; i++)
 		if (old[i].record)
