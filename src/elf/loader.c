@@ -303,7 +303,7 @@ struct mt_module_list *mt_loader_read_modules(const struct mt_module_list *previ
 		failed |= add_chain(list, e.base.r_map) < 0;
 		if (e.base.r_version < 2 || read_unsure(d, &e, sizeof(e)))
 			break;
-		d = &e.r_next->base;
+		d = e.r_next ? &e.r_next->base : NULL;
 	}
 	add_from_auxv(list);
 	if (failed) {
