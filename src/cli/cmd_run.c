@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "core/cc.h"
+#include "core/sys.h"
 #include "record/collect.h"
 #include "record/launch.h"
 #include "record/pattern.h"
@@ -23,6 +24,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
 
@@ -195,7 +197,8 @@ struct run {
 	const struct run_options *o;
 	char *path, *pattern, *library; /* owned */
 	struct mt_statedir dir;
-	struct mt_buf words; /* MEMTRACK_OPTIONS */
+	struct mt_collect_launcher launcher; /* ourselves */
+	struct mt_buf words;                 /* MEMTRACK_OPTIONS */
 	struct mt_launch_end end;
 	struct mt_collection files;
 	struct mt_suppressions *suppressions; /* owned */
@@ -433,6 +436,9 @@ static bool finish(struct run *r)
 	mt_load_catch_interrupt();
 	if (mt_collect_dir(r->dir.path, r->pattern, &end, &r->files, &err))
 		mt_complain("%s", err.text);
+	mt_err_clear(&err);
+	if (mt_collect_strays(&r->launcher, r->pattern, &end, &r->files, &err))
+		mt_complain("%s", err.text);
 	mt_statedir_remove(&r->dir);
 	mt_err_clear(&err);
 	if (((r->o->report != REPORT_NONE && !r->o->quiet) || r->o->error_exitcode) &&
@@ -454,7 +460,14 @@ static int launch(struct run *r, const struct mt_operands *operands)
 		.options = mt_buf_text(&r->words),
 	};
 	struct mt_err err = {0};
-	int code = mt_launch_run(&l, &r->end, &err);
+	int code;
+
+	r->launcher = (struct mt_collect_launcher){
+		.pid = getpid(),
+		.since_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC),
+		.dir = r->dir.path,
+	};
+	code = mt_launch_run(&l, &r->end, &err);
 
 	if (!code)
 		return 0;

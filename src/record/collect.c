@@ -141,6 +141,7 @@ static struct mt_mtk_finish find_end(const struct mt_state_header *h, bool is_la
 
 struct job {
 	const char *file, *pattern; /* pattern "": the file's own */
+	const char *shown;          /* the file's path in messages */
 	const struct mt_collect_end *end;
 	struct mt_state_header header;
 	bool is_last;
@@ -232,7 +233,7 @@ static int collect_file(struct job *job, struct mt_collection *c)
 		snprintf(job->program, sizeof(job->program), "%s", mt_path_base(exe));
 	}
 	if (in_use)
-		return add_item(c, MT_RUNNING, atoi(mt_path_base(job->file)), strdup(job->file),
+		return add_item(c, MT_RUNNING, atoi(mt_path_base(job->file)), strdup(job->shown),
 				*job->program ? job->program : "a process", NULL);
 	if (!code)
 		code = move_file(job, &moved, &err);
@@ -242,7 +243,7 @@ static int collect_file(struct job *job, struct mt_collection *c)
 		unlink(job->file);
 		return 0;
 	}
-	return add_item(c, MT_KEPT, job->header.pid, strdup(job->file), job->program, err.text);
+	return add_item(c, MT_KEPT, job->header.pid, strdup(job->shown), job->program, err.text);
 }
 
 /* Same pid in front of the first dot. */
@@ -251,28 +252,101 @@ static bool is_same_process(const char *a, const char *b)
 	return atoi(a) == atoi(b);
 }
 
-int mt_collect_dir(const char *dir, const char *pattern, const struct mt_collect_end *end,
-		   struct mt_collection *collection, struct mt_err *err)
+/* Which files of a directory are wanted; NULL: all. */
+struct filter {
+	const struct mt_collect_launcher *launcher;
+	uint8_t boot_id[16];
+};
+
+static bool is_wanted(const struct filter *f, const char *file)
+{
+	struct mt_state_header h;
+	struct stat st;
+
+	return !f ||
+	       (!lstat(file, &st) && S_ISREG(st.st_mode) && !mt_mtk_read_header(file, &h, NULL) &&
+		h.launcher_pid == (uint32_t)f->launcher->pid &&
+		!memcmp(h.boot_id, f->boot_id, sizeof(h.boot_id)) &&
+		h.mono_start_ns >= f->launcher->since_ns);
+}
+
+/* dir: how the files are reached; shown: the directory's name in messages. */
+static int collect_names(const char *dir, const char *shown, const struct filter *filter,
+			 const struct job *common, struct mt_collection *collection,
+			 struct mt_err *err)
 {
 	struct dirent **names = NULL;
 	int count = scandir(dir, &names, is_state_file, versionsort);
 	int code = 0;
 
 	if (count < 0)
-		return mt_err_set_errno(err, errno, "cannot read directory '%s'", dir);
+		return mt_err_set_errno(err, errno, "cannot read directory '%s'", shown);
 	for (int i = 0; i < count; i++) {
 		mt_auto(free) char *file = mt_path_join(dir, names[i]->d_name);
-		struct job job = {.file = file, .pattern = pattern, .end = end};
+		mt_auto(free) char *shown_file = mt_path_join(shown, names[i]->d_name);
+		struct job job = *common;
 
+		job.file = file;
+		job.shown = shown_file;
 		job.is_last =
 			i + 1 == count || !is_same_process(names[i]->d_name, names[i + 1]->d_name);
-		if (!code && file)
+		if (!code && (!file || !shown_file))
+			code = -ENOMEM;
+		if (!code && is_wanted(filter, file))
 			code = collect_file(&job, collection);
 	}
 	for (int i = 0; i < count; i++)
 		free(names[i]);
 	free(names);
 	return code ? mt_err_no_memory(err) : 0;
+}
+
+int mt_collect_dir(const char *dir, const char *pattern, const struct mt_collect_end *end,
+		   struct mt_collection *collection, struct mt_err *err)
+{
+	struct job common = {.pattern = pattern, .end = end};
+
+	return collect_names(dir, dir, NULL, &common, collection, err);
+}
+
+struct strays {
+	struct filter filter;
+	struct job common;
+	struct mt_collection *collection;
+	struct mt_err *err;
+};
+
+static int collect_strays_in(void *context, const char *path, int fd)
+{
+	struct strays *s = context;
+	size_t before = s->collection->count;
+	const char *own = s->filter.launcher->dir;
+	char dir[64];
+	int code;
+
+	if (own && !strcmp(own, path))
+		return 0;
+	snprintf(dir, sizeof(dir), "/proc/self/fd/%d", fd);
+	code = collect_names(dir, path, &s->filter, &s->common, s->collection, s->err);
+	/* fails while anything is in it; an empty one may be another program's that just starts */
+	if (s->collection->count != before)
+		(void)!rmdir(path);
+	return code == -ENOMEM ? code : 0;
+}
+
+int mt_collect_strays(const struct mt_collect_launcher *launcher, const char *pattern,
+		      const struct mt_collect_end *end, struct mt_collection *collection,
+		      struct mt_err *err)
+{
+	struct strays s = {
+		.filter = {.launcher = launcher},
+		.common = {.pattern = pattern, .end = end},
+		.collection = collection,
+		.err = err,
+	};
+	int code = mt_process_boot_id(s.filter.boot_id);
+
+	return code ? 0 : mt_statedir_each_user(collect_strays_in, &s);
 }
 
 static int collect_abandoned(void *context, const char *path)

@@ -54,6 +54,22 @@ int mt_collect_dir(const char *dir, const char *pattern, const struct mt_collect
 		   struct mt_collection *collection, struct mt_err *err);
 
 /*
+ * Collects files of the launcher's tree that lie elsewhere, because the process could not write to
+ * the launcher's directory: it gave up root, say. They are found in private directories (of every
+ * user, when we are root), by the launcher that they name, and by their time: this boot, and not
+ * before `since_ns` of the monotonic clock. Other arguments and the result as above; a
+ * directory that this emptied is removed.
+ */
+struct mt_collect_launcher {
+	pid_t pid;
+	uint64_t since_ns;
+	const char *dir; /* its own directory, which is left out; NULL: none */
+};
+int mt_collect_strays(const struct mt_collect_launcher *launcher, const char *pattern,
+		      const struct mt_collect_end *end, struct mt_collection *collection,
+		      struct mt_err *err);
+
+/*
  * Collects this user's private directories whose launcher is gone and removes those that became
  * empty. Files that cannot be moved are removed MT_COLLECT_KEEP_DAYS after their last change.
  * Directories with a living launcher are left alone. Never fails: what cannot be done now is left

@@ -185,13 +185,78 @@ static int each_in(const char *base, int (*visit)(void *context, const char *pat
 	return ret;
 }
 
+/* The base of each place, those that are the same as another only once; NULL: no more. */
+static const char *next_base(int *at)
+{
+	while (*at < BASES) {
+		int i = (*at)++;
+
+		if (i + 1 < BASES || strcmp(base_dir(i), base_dir(i - 1)))
+			return base_dir(i);
+	}
+	return NULL;
+}
+
 int mt_statedir_each(int (*visit)(void *context, const char *path), void *context)
 {
+	const char *base;
+	int ret = 0, at = 0;
+
+	while (!ret && (base = next_base(&at)))
+		ret = each_in(base, visit, context);
+	return ret;
+}
+
+static int is_users_by_name(const struct dirent *e)
+{
+	unsigned uid;
+	int used = 0;
+
+	return sscanf(e->d_name, "memtrack-%u-%n", &uid, &used) == 1 && used;
+}
+
+/* Opens a directory that belongs to the user its name says, and to nobody else. */
+static int open_private(const char *path, const char *name)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	unsigned uid = 0;
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (sscanf(name, "memtrack-%u-", &uid) == 1 && !fstat(fd, &st) && st.st_uid == uid &&
+	    !(st.st_mode & (S_IRWXG | S_IRWXO)))
+		return fd;
+	close(fd);
+	return -EPERM;
+}
+
+static int each_user_in(const char *base, int (*visit)(void *context, const char *path, int fd),
+			void *context)
+{
+	struct dirent **names = NULL;
+	int count = scandir(base, &names, is_users_by_name, alphasort);
 	int ret = 0;
 
-	for (int i = 0; i < BASES && !ret; i++)
-		if (i + 1 < BASES || strcmp(base_dir(i), base_dir(i - 1)))
-			ret = each_in(base_dir(i), visit, context);
+	for (int i = 0; i < count; i++) {
+		mt_auto(free) char *path = mt_path_join(base, names[i]->d_name);
+		mt_auto(close) int fd = path && !ret ? open_private(path, names[i]->d_name) : -1;
+
+		if (fd >= 0)
+			ret = visit(context, path, fd);
+		free(names[i]);
+	}
+	free(names);
+	return ret;
+}
+
+int mt_statedir_each_user(int (*visit)(void *context, const char *path, int fd), void *context)
+{
+	const char *base;
+	int ret = 0, at = 0;
+
+	while (!ret && (base = next_base(&at)))
+		ret = each_user_in(base, visit, context);
 	return ret;
 }
 

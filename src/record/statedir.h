@@ -44,6 +44,13 @@ MT_AUTO_DEFINE_INPLACE(mt_statedir, struct mt_statedir, mt_statedir_done)
 int mt_statedir_each(int (*visit)(void *context, const char *path), void *context);
 
 /*
+ * As above for the private directories of all users that this process may open (its own; those of
+ * everybody for root). A directory may be swapped for another by its owner at any time: `fd` is the
+ * one that was checked (closed after the visit), `path` is for messages.
+ */
+int mt_statedir_each_user(int (*visit)(void *context, const char *path, int fd), void *context);
+
+/*
  * Takes over an abandoned directory: locks it and reads its pattern (heap, in *ret_pattern; "" when
  * there is none). 0; -EAGAIN: its maker lives, or it is brand new; another negative errno value.
  * Release the result with mt_statedir_done() or mt_statedir_remove().

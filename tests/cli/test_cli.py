@@ -596,6 +596,31 @@ def other_users_can_track_their_programs(b):
 
 
 @needs_library
+def programs_that_give_up_root_are_reported(b):
+    if os.getuid() != 0 or not shutil.which("setpriv"):
+        raise Skip("needs root and setpriv")
+    for name, path in [("lib.so", LIBRARY), ("subject", SUBJECT)]:
+        shutil.copy(path, os.path.join(b.dir, name))
+    os.chmod(b.dir, 0o755)
+    os.chmod(os.path.join(b.dir, "lib.so"), 0o755)
+    before = set(glob.glob("/dev/shm/memtrack-65534-*"))
+    done = b.run("run", "-o", "%e.mtk", "--json", "--report-file=r", "sh", "-c",
+                 "setpriv --reuid=65534 --regid=65534 --clear-groups ./subject; exit 3",
+                 env=dict(b.env, MEMTRACK_LIB=os.path.join(b.dir, "lib.so")))
+    b.expect("status", done.returncode, 3)
+    b.expect("files", "subject.mtk" in b.files(), True)
+    b.expect("owner", os.stat(os.path.join(b.dir, "subject.mtk")).st_uid, 0)
+    with open(os.path.join(b.dir, "r"), encoding="utf-8") as f:
+        report = json.load(f)
+    b.expect("in the report", [p["exe"].endswith("/subject") for p in report["processes"]].count(True), 1)
+    leaks = [s for s in report["top_leak_sites"] if s["bytes"] == 20000]
+    b.expect("leak", [s["frames"][0]["function"] for s in leaks], ["leak_here"])
+    left = set(glob.glob("/dev/shm/memtrack-65534-*")) - before
+    b.expect("nothing of it is left", [d for d in left if any(b"subject" in open(f, "rb").read(1 << 20) for f in
+                                                             glob.glob(d + "/*.mtk"))], [])
+
+
+@needs_library
 def a_small_dev_shm_is_not_used(b):
     script = "mount -t tmpfs -o size=1M none /dev/shm && exec %s run -v --report=none %s" % (MEMTRACK, SUBJECT)
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=b.dir, env=dict(b.env, TMPDIR=b.dir),

@@ -55,7 +55,8 @@ static int teardown(void **state)
 }
 
 /* A state file of a process; pid 0: ourselves, who run. */
-static void add_file(const char *name, int pid, uint32_t end_kind)
+static void add_file_of(const char *name, int pid, uint32_t end_kind, uint32_t launcher_pid,
+			uint64_t mono_start_ns)
 {
 	struct mtk_builder *b = mtk_builder_sample();
 	struct mt_state_header *h = mtk_builder_header(b);
@@ -68,17 +69,25 @@ static void add_file(const char *name, int pid, uint32_t end_kind)
 	h->end_kind = end_kind;
 	h->end_code = 0;
 	h->tick_mark = h->mono_mark_ns = 0;
+	if (!pid || launcher_pid)
+		assert_int_equal(mt_process_boot_id(h->boot_id), 0);
+	h->launcher_pid = launcher_pid;
+	h->mono_start_ns = mono_start_ns;
 	if (!pid) {
 		assert_int_equal(mt_process_read(getpid(), &self), 0);
 		h->pid = getpid();
 		h->proc_start = self.start_ticks;
-		assert_int_equal(mt_process_boot_id(h->boot_id), 0);
 	}
 	snprintf(path, sizeof(path), "%s/%s", dir.path, name);
 	data = mtk_builder_bytes(b, &len);
 	assert_int_equal(mt_file_write_atomic(path, data, len, 0600, NULL), 0);
 	free(data);
 	mtk_builder_free(b);
+}
+
+static void add_file(const char *name, int pid, uint32_t end_kind)
+{
+	add_file_of(name, pid, end_kind, 0, 0);
 }
 
 static void collect(const struct mt_collect_end *end, struct mt_collection *ret)
@@ -298,6 +307,65 @@ static void abandoned_directories_are_collected(void **state)
 	mt_collection_done(&c);
 }
 
+/* `dir` is another user's as far as the launcher knows: not the one that it made. */
+static void files_of_the_tree_that_lie_elsewhere_are_found(void **state)
+{
+	struct mt_collect_launcher us = {.pid = getpid(), .since_ns = 1000};
+	struct mt_collect_end end = {0};
+	struct mt_collection c = {0};
+	char pattern[128], path[256];
+
+	snprintf(pattern, sizeof(pattern), "%s/%%p.mtk", out);
+	add_file_of("4194401.1.mtk", DEAD_PID + 1, MT_END_RUNNING, (uint32_t)us.pid, 2000);
+	add_file_of("4194402.1.mtk", DEAD_PID + 2, MT_END_RUNNING, (uint32_t)us.pid + 1, 2000);
+	add_file_of("4194403.1.mtk", DEAD_PID + 3, MT_END_RUNNING, (uint32_t)us.pid, 999);
+	add_file("4194404.1.mtk", DEAD_PID + 4, MT_END_RUNNING);
+	snprintf(path, sizeof(path), "%s/4194405.1.mtk", dir.path);
+	assert_int_equal(symlink("4194401.1.mtk", path), 0);
+	assert_int_equal(mt_collect_strays(&us, pattern, &end, &c, NULL), 0);
+	assert_int_equal(c.count, 1);
+	assert_int_equal(c.item[0].kind, MT_COLLECTED);
+	assert_int_equal(c.item[0].pid, DEAD_PID + 1);
+	assert_true(is_there(out, "4194401.mtk"));
+	assert_false(is_there(dir.path, "4194401.1.mtk"));
+	assert_true(is_there(dir.path, "4194402.1.mtk"));
+	assert_true(is_there(dir.path, "4194403.1.mtk"));
+	assert_true(is_there(dir.path, "4194404.1.mtk"));
+	mt_collection_done(&c);
+}
+
+static void only_private_directories_are_searched(void **state)
+{
+	struct mt_collect_launcher us = {.pid = getpid()};
+	struct mt_collection c = {0};
+
+	add_file_of("4194401.1.mtk", DEAD_PID + 1, MT_END_RUNNING, (uint32_t)us.pid, 1);
+	assert_int_equal(chmod(dir.path, 0750), 0);
+	assert_int_equal(mt_collect_strays(&us, "/nonexistent/%p.mtk", NULL, &c, NULL), 0);
+	assert_int_equal(c.count, 0);
+	assert_int_equal(chmod(dir.path, 0700), 0);
+	assert_int_equal(mt_collect_strays(&us, "/nonexistent/%p.mtk", NULL, &c, NULL), 0);
+	assert_int_equal(c.count, 1);
+	assert_int_equal(c.item[0].kind, MT_KEPT);
+	mt_collection_done(&c);
+	us.dir = dir.path;
+	assert_int_equal(mt_collect_strays(&us, "/nonexistent/%p.mtk", NULL, &c, NULL), 0);
+	assert_int_equal(c.count, 0);
+}
+
+static void a_stray_that_stays_is_named(void **state)
+{
+	struct mt_collect_launcher us = {.pid = getpid()};
+	struct mt_collection c = {0};
+
+	add_file_of("4194401.1.mtk", DEAD_PID + 1, MT_END_RUNNING, (uint32_t)us.pid, 1);
+	assert_int_equal(mt_collect_strays(&us, "/nonexistent/%p.mtk", NULL, &c, NULL), 0);
+	assert_int_equal(c.count, 1);
+	/* the name that the user can find it by */
+	assert_memory_equal(c.item[0].path, dir.path, strlen(dir.path));
+	mt_collection_done(&c);
+}
+
 static void a_directory_with_files_is_not_removed(void **state)
 {
 	char *path = strdup(dir.path);
@@ -358,6 +426,9 @@ int main(void)
 		TEST(the_directory_is_private),
 		TEST(a_living_launcher_keeps_others_out),
 		TEST(abandoned_directories_are_collected),
+		TEST(files_of_the_tree_that_lie_elsewhere_are_found),
+		TEST(a_stray_that_stays_is_named),
+		TEST(only_private_directories_are_searched),
 		TEST(a_directory_with_files_is_not_removed),
 		cmocka_unit_test(the_environment_has_the_contract),
 	};
