@@ -202,6 +202,24 @@ int mt_provider_resolve(void)
 }
 #endif
 
+#ifndef MT_BUILD_WRAP
+void *mt_provider_find(const char *name)
+{
+	const struct mt_module *where;
+	struct mt_module_list *list = mt_loader_read_modules(NULL);
+	uintptr_t at = 0;
+	if (!list)
+		return NULL;
+	if (mt_lock(&mt_rt.search_lock)) {
+		begin_search(&search, list);
+		at = find(&search, name, &where);
+		mt_unlock(&mt_rt.search_lock);
+	}
+	mt_sys_munmap(list, list->map_bytes);
+	return (void *)at;
+}
+#endif
+
 int mt_provider_search_again(void)
 {
 #ifdef MT_BUILD_WRAP

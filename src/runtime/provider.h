@@ -77,6 +77,9 @@ int mt_provider_resolve(void);
 /* Once more, after a library came: fills only what is missing. Same result. */
 int mt_provider_search_again(void);
 
+/* The first definition of any name behind us in search order, or NULL. Slow: keep the result. */
+void *mt_provider_find(const char *name);
+
 /* What the resolution found: for the header and the module rows. */
 struct mt_provider_info {
 	uint32_t granule_shift; /* log2 of the least spacing of blocks */
