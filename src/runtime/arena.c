@@ -53,6 +53,14 @@ void mt_arena_trim(uint64_t keep_bytes)
 	mt_sys_munmap(mt_rt.arena + keep, end - keep);
 }
 
+void mt_arena_give_up(void)
+{
+	if (mt_rt.arena)
+		mt_sys_munmap(mt_rt.arena, mt_rt.arena_bytes);
+	mt_rt.arena = NULL;
+	mt_rt.arena_bytes = mt_rt.arena_used = 0;
+}
+
 void mt_arena_drop(void)
 {
 	if (mt_rt.arena && mt_rt.arena_used)

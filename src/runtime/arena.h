@@ -18,6 +18,9 @@ void *mt_arena_take(size_t bytes);
 /* Gives back address space from the arena's end, keeping room for as much again as is in use. */
 void mt_arena_trim(uint64_t keep_bytes);
 
+/* The whole arena goes: tracking did not come about. */
+void mt_arena_give_up(void);
+
 /* In a forked child: everything becomes zeros and free again. */
 void mt_arena_drop(void);
 

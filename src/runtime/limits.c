@@ -4,8 +4,10 @@
  *
  *   mlockall, setrlimit(RLIMIT_AS): our reserved address space would be locked in, or eat the limit.
  *     What is not in use is given back first.
- *   prctl(PR_SET_SECCOMP or PR_SET_NO_NEW_PRIVS): a filter is coming. From then on hooks make only
- *     calls that malloc itself makes (mmap, madvise, futex).
+ *   prctl(PR_SET_NO_NEW_PRIVS): a filter may be coming, set by a call that we do not see. From then on
+ *     hooks make only calls that malloc itself makes (mmap, madvise, futex).
+ *   prctl(PR_SET_SECCOMP): the filter is here. Some storage is taken in advance, then hooks make no call
+ *     at all; what does not fit is counted.
  *   prctl(PR_SET_NAME), pthread_setname_np: the thread's name, without asking the kernel for it.
  */
 #include <stdarg.h>
@@ -20,7 +22,8 @@
 
 #ifndef MT_BUILD_WRAP
 
-enum { PR_SET_NAME = 15, PR_SET_SECCOMP = 22, PR_SET_NO_NEW_PRIVS = 38, MCL_CURRENT = 1 };
+enum { PR_SET_NAME = 15, PR_SET_SECCOMP = 22, PR_SET_TSC = 26, PR_TSC_SIGSEGV = 2,
+       PR_SET_NO_NEW_PRIVS = 38, SECCOMP_MODE_STRICT = 1, SECCOMP_MODE_FILTER = 2, MCL_CURRENT = 1 };
 
 #define NEED(name)                                                                                 \
 	do {                                                                                       \
@@ -95,6 +98,34 @@ static void keep_name(const char *name)
 	mt_leave(t);
 }
 
+static void restrict_to(enum mt_sandbox what)
+{
+	struct mt_thread *t;
+	if (what == MT_SANDBOX_NO_CALLS && mt_rt.sandboxed < what && mt_enter(&t) == MT_ENTER_TRACK) {
+		mt_storage_reserve(); /* the last chance */
+		mt_leave(t);
+	}
+	if (mt_rt.sandboxed < what)
+		mt_rt.sandboxed = what;
+	mt_unwind.no_calls = mt_rt.sandboxed == MT_SANDBOX_NO_CALLS;
+	mt_loader_set_process(mt_rt.pid, MT_LOADER_CAREFUL);
+}
+
+/* Before the call: afterwards it may be too late. */
+static void prepare_for(int option, unsigned long arg)
+{
+	if (option == PR_SET_NO_NEW_PRIVS)
+		restrict_to(MT_SANDBOX_MALLOC_CALLS);
+	else if (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_FILTER)
+		restrict_to(MT_SANDBOX_NO_CALLS);
+	else if (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_STRICT) {
+		mt_rt_stop(); /* not even the clock may be read from then on */
+		mt_thread_set_self(NULL);
+	} else if (option == PR_SET_TSC && arg == PR_TSC_SIGSEGV) {
+		mt_rt.no_ticks = 1;
+	}
+}
+
 MT_PUBLIC int prctl(int option, ...);
 MT_PUBLIC int prctl(int option, ...)
 {
@@ -105,10 +136,7 @@ MT_PUBLIC int prctl(int option, ...)
 		a[i] = va_arg(args, unsigned long);
 	va_end(args);
 	NEED(prctl);
-	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS) {
-		mt_rt.sandboxed = 1;
-		mt_loader_set_process(mt_rt.pid, MT_LOADER_CAREFUL);
-	}
+	prepare_for(option, a[0]);
 	int ret = mt_system.prctl(option, a[0], a[1], a[2], a[3]);
 	if (option == PR_SET_NAME && ret == 0)
 		keep_name((const char *)a[0]);

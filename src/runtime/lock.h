@@ -12,7 +12,7 @@
 #include "runtime/rt.h"
 
 enum { MT_LOCK_SPINS = 1000, MT_LOCK_YIELDS = 64, MT_LOCK_SLEEPS = 400, MT_LOCK_SLEEP_NS = 50000,
-       MT_LOCK_PATIENCE = 8,
+       MT_LOCK_PATIENCE = 64,
        MT_FUTEX_WAIT_PRIVATE = 128 };
 
 /* What to do in the nth round of waiting for a lock: 1 after a pause, 0 when it was long enough (20 to 50 ms). */
@@ -22,6 +22,10 @@ MT_INLINE int mt_lock_pause(int round)
 	uint32_t never = 0;
 	if (round < MT_LOCK_SPINS)
 		return 1;
+	/* a lock whose owner never comes back (left by siglongjmp) must not slow every event for ever */
+	if (mt_rt.sandboxed == MT_SANDBOX_NO_CALLS ||
+	    __atomic_load_n(&mt_rt.lock_timeouts, __ATOMIC_RELAXED) >= MT_LOCK_PATIENCE)
+		return 0;
 	if (round < MT_LOCK_SPINS + MT_LOCK_YIELDS && !mt_rt.sandboxed)
 		mt_sys_sched_yield();
 	else /* the owner may be waiting for a processor: yielding to everybody else does not help */

@@ -252,6 +252,8 @@ int mt_modules_refresh(void)
 {
 	uint64_t wanted = __atomic_load_n(&mt_rt_change_count, __ATOMIC_ACQUIRE);
 	int err = 0;
+	if (mt_rt.sandboxed == MT_SANDBOX_NO_CALLS || mt_rt.no_ticks)
+		return -MT_EINTR;
 	if (__atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE) &&
 	    __atomic_load_n(&mt_rt.modules_count, __ATOMIC_ACQUIRE) >= wanted)
 		return 0;

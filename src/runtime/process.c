@@ -68,7 +68,6 @@ static int begin(const struct mt_start_block *block)
 	mt_unwind.rows = mt_arena_take(mt_row_cache_bytes());
 	if (!mt_unwind.rows)
 		return -MT_ENOMEM;
-	mt_unwind.pid = mt_rt.pid;
 	mt_unwind.change_count = &mt_rt_change_count;
 	mt_unwind.on_change = mt_modules_refresh;
 	mt_unwind.modules = NULL;
@@ -130,6 +129,8 @@ MT_COLD void mt_rt_start(void)
 		return;
 	mt_rt.pid = mt_sys_getpid();
 	int err = start();
+	if (err)
+		mt_arena_give_up();
 	__atomic_store_n(&mt_rt.phase, err ? MT_RT_OFF : MT_RT_ON, __ATOMIC_RELEASE);
 }
 

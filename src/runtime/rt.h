@@ -22,6 +22,13 @@ enum mt_rt_phase {
 	MT_RT_OFF = 3, /* for good in this process (mode off, bad option, no storage, nested fork) */
 };
 
+/* What the program's own restrictions leave us. */
+enum mt_sandbox {
+	MT_SANDBOX_NONE = 0,
+	MT_SANDBOX_MALLOC_CALLS = 1, /* only calls that malloc makes as well: mmap, madvise, futex */
+	MT_SANDBOX_NO_CALLS = 2,     /* a filter is there: none at all */
+};
+
 enum { MT_REGIONS = 12, MT_CHUNK_RECORDS = 128, MT_DEFERRED_MAX = 16, MT_PEAK_STEP = 65536 };
 
 /* A free that arrived while its own thread was inside the tracker: settled when the outer call ends. */
@@ -91,7 +98,8 @@ struct mt_rt {
 	uint32_t index_shift;     /* granule = 2^index_shift bytes: the allocator's least spacing */
 	uint32_t single;          /* 1 while one thread has been seen: peaks are exact */
 	uint32_t compare_pid;     /* 1: fork is noticed by getpid */
-	uint32_t sandboxed;       /* 1: only calls that malloc makes as well (mmap, madvise, futex) */
+	uint32_t sandboxed;       /* enum mt_sandbox */
+	uint32_t no_ticks;        /* 1: the program made reading the time-stamp counter a fault */
 	int pid;
 	uint64_t tick_start;
 	uint32_t unit_shift;

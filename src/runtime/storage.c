@@ -100,6 +100,8 @@ static int open_in_directory(void)
 static int populate(uint64_t at, uint64_t bytes)
 {
 	long err = -MT_EINVAL;
+	if (mt_rt.sandboxed == MT_SANDBOX_NO_CALLS)
+		return -MT_ENOSPC;
 	if (!mt_rt.compare_pid) /* an emulator accepts every advice and does nothing */
 		err = mt_sys_madvise((char *)mt_rt.hdr + at, bytes, MT_MADV_POPULATE_WRITE);
 	if (err != -MT_EINVAL)
@@ -387,13 +389,23 @@ static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 			mt_rt.no_storage = 1;
 			mt_rt_note(MT_NOTE_STORAGE_ENDED);
 		}
-		if (!mt_rt.sandboxed) {
+		if (!mt_rt.sandboxed && !mt_rt.no_ticks) {
 			mt_rt.hdr->tick_mark = mt_clock_ticks();
 			mt_rt.hdr->mono_mark_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 		}
 	}
 	__atomic_store_n(&mt_rt.hdr->grow_lock, 0, __ATOMIC_RELEASE);
 	return err;
+}
+
+void mt_storage_reserve(void)
+{
+	for (size_t i = 0; i < MT_ARRAY_LEN(plan); i++) {
+		struct mt_state_region *r = &mt_rt.hdr->region[i];
+		uint64_t more = r->kind == MT_REGION_LIVE ? 8 << 20 : r->elem_bytes * 4096;
+		uint64_t most = r->capacity * r->elem_bytes;
+		grow(r, MT_MIN(r->committed_bytes + more, most));
+	}
 }
 
 uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count)

@@ -126,6 +126,10 @@ static void count_thread_locked(struct mt_thread *t)
 
 MT_COLD struct mt_thread *mt_thread_make(void)
 {
+	if (mt_rt.sandboxed == MT_SANDBOX_NO_CALLS) { /* its id cannot be asked for */
+		mt_rt_lost(MT_LOST_THREAD_FULL);
+		return NULL;
+	}
 	uint32_t tid = (uint32_t)mt_sys_gettid();
 	if (!mt_lock(&threads_lock))
 		return NULL;
@@ -176,7 +180,7 @@ void mt_thread_publish_counts(struct mt_thread *t)
 
 MT_NOINLINE void mt_thread_tick(struct mt_thread *t)
 {
-	uint64_t unit = (mt_clock_ticks() - mt_rt.tick_start) >> mt_rt.unit_shift;
+	uint64_t unit = mt_rt.no_ticks ? 0 : (mt_clock_ticks() - mt_rt.tick_start) >> mt_rt.unit_shift;
 	if (unit > __atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED))
 		__atomic_store_n(&mt_rt.hdr->now_unit, unit, __ATOMIC_RELAXED);
 	if (!t->capture.memo && t->capture.counts.captures >= t->memo_at) {

@@ -107,7 +107,7 @@ struct mt_unwind {
 	struct mt_row_cache *rows;
 	/* current module list, published with release; the unwinder loads it with acquire */
 	const struct mt_module_list *modules;
-	int pid; /* for reads that cannot fault (process_vm_readv on ourselves) */
+	int no_calls; /* 1: no system call may be made, so what is not known to be readable is not read */
 	/*
 	 * Rises whenever a module may have come or gone (written by the loader's notifier or by a hook;
 	 * any change of value counts). The unwinder loads it once a capture (acquire); when it differs

@@ -8,6 +8,7 @@
 #include "unwind/stack.h"
 
 #include "core/sys.h"
+#include "unwind/capture.h"
 
 enum {
 	PAGE = 4096,          /* probing step; a multiple of it on every kernel */
@@ -20,6 +21,8 @@ enum {
 int mt_stack_probe(uintptr_t address)
 {
 	struct mt_timespec now = {0, 0};
+	if (MT_UNLIKELY(mt_unwind.no_calls))
+		return 0;
 	long r = mt_sys6(__NR_futex, (long)address, FUTEX_WAIT_PRIVATE, UNLIKELY_WORD, (long)&now, 0, 0);
 	return r != -MT_EFAULT && r != -MT_EINVAL;
 }

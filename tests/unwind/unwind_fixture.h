@@ -69,7 +69,6 @@ MT_UNUSED static struct mt_capture *fixture_capture_new(uint32_t depth)
 MT_UNUSED static void fixture_start(void)
 {
 	mt_unwind.rows = fixture_zeros(mt_row_cache_bytes());
-	mt_unwind.pid = getpid();
 	mt_unwind.change_count = &fixture_changes;
 	fixture_modules();
 }
