@@ -753,6 +753,14 @@ def usable_size(bench, allocator):
     bench.both([bench.build("usable.c")], preload_after=_allocator(allocator))
 
 
+@test_each("mi mimalloc", "tc tcmalloc")
+def prefixed_names(bench, case):
+    """An allocator's own names, by a program that is linked with it."""
+    prefix, name = case.split()
+    library = _allocator(name)[0]
+    bench.both([bench.build("prefixed_%s.c" % prefix, flags=["-Wl,--no-as-needed", library])])
+
+
 def _allocator(name):
     if name == "glibc":
         return []
