@@ -15,8 +15,6 @@
 
 enum { STATES_MAX = 65536, REUSE_PROBES = 16, FRESH_ROWS = 4096, MEMO_AFTER = 64 };
 
-__thread struct mt_thread *mt_self __attribute__((tls_model("initial-exec")));
-
 static struct mt_thread **states; /* guarded by threads_lock */
 static uint32_t state_count, reuse_cursor;
 static struct mt_state_thread *first_row; /* of the first thread; guarded by threads_lock */

@@ -8,25 +8,7 @@
  */
 
 #include "runtime/rt.h"
-
-/* The door's word for "this thread": the preload and link-time doors use initial-exec TLS. */
-extern __thread struct mt_thread *mt_self __attribute__((tls_model("initial-exec"))) MT_HIDDEN;
-
-MT_INLINE struct mt_thread *mt_thread_self(void)
-{
-	return mt_self;
-}
-
-/* The same, read from memory once more: a signal handler may have changed it. */
-MT_INLINE struct mt_thread *mt_thread_self_again(void)
-{
-	return *(struct mt_thread *volatile *)&mt_self;
-}
-
-MT_INLINE void mt_thread_set_self(struct mt_thread *t)
-{
-	mt_self = t;
-}
+#include "runtime/self.h"
 
 /* State for the calling thread, or NULL: no memory or no row (counted). Depth is 0. */
 struct mt_thread *mt_thread_make(void);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_SELF_H
+#define MT_RUNTIME_SELF_H
+
+/*
+ * Which thread is this: the one thing that differs between doors. The preload and link-time doors have one
+ * initial-exec word of thread-local storage. An image that is put into a running process can have none
+ * and must look the thread pointer up; nothing else in the runtime uses thread-local storage.
+ */
+
+#include "runtime/rt.h"
+
+/* The door's word for "this thread": the preload and link-time doors use initial-exec TLS. */
+extern __thread struct mt_thread *mt_self __attribute__((tls_model("initial-exec"))) MT_HIDDEN;
+
+MT_INLINE struct mt_thread *mt_thread_self(void)
+{
+	return mt_self;
+}
+
+/* The same, read from memory once more: a signal handler may have changed it. */
+MT_INLINE struct mt_thread *mt_thread_self_again(void)
+{
+	return *(struct mt_thread *volatile *)&mt_self;
+}
+
+MT_INLINE void mt_thread_set_self(struct mt_thread *t)
+{
+	mt_self = t;
+}
+
+#endif
