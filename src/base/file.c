@@ -125,6 +125,9 @@ int mt_atomic_file_open(struct mt_atomic_file *f, const char *path, mode_t mode,
 	*f = (struct mt_atomic_file){.fd = -1};
 	if (!stat(path, &st) && S_ISDIR(st.st_mode))
 		return mt_err_set_errno(err, EISDIR, "cannot write '%s'", path);
+	if (!lstat(path, &st) && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+		/* a rename would put a plain file in the place of a device or pipe */
+		return mt_err_set(err, -EINVAL, "cannot replace '%s': it is no regular file", path);
 	f->path = mt_alloc(len + 1);
 	char *temp = mt_alloc(len + sizeof(suffix));
 	if (!f->path || !temp) {

@@ -93,6 +93,8 @@ static void missing_files_and_folders_are_said(void **state)
 	assert_string_equal(err.text, "cannot read '/proc': Is a directory");
 	assert_int_equal(mt_file_write_atomic("/nonexistent/x", "", 0, 0600, &err), -ENOENT);
 	assert_string_equal(err.text, "cannot create '/nonexistent/x': No such file or directory");
+	assert_int_equal(mt_file_write_atomic("/dev/null", "", 0, 0600, &err), -EINVAL);
+	assert_string_equal(err.text, "cannot replace '/dev/null': it is no regular file");
 }
 
 static void dropped_file_leaves_the_old_one(void **state)
