@@ -37,7 +37,8 @@ class Thread:
         self.ends = struct.unpack_from("<8Q", raw, 304)
         (self.unplaced_allocs, self.unplaced_bytes, self.untracked_allocs,
          self.untracked_bytes) = struct.unpack_from("<4Q", raw, 376)
-        self.nested_allocs, self.nested_frees = struct.unpack_from("<2Q", raw, 424)
+        (self.nested_allocs, self.nested_frees, self.verified,
+         self.verify_wrong) = struct.unpack_from("<4Q", raw, 424)
 
 
 class Cell:
