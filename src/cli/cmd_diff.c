@@ -2,7 +2,6 @@
 /* memtrack diff: growth between two states. */
 
 #include "cli/commands.h"
-#include "cli/find.h"
 #include "cli/output.h"
 #include "cli/report_options.h"
 
@@ -24,11 +23,8 @@ static int load(const struct mt_operands *operands, struct mt_loaded *loaded, st
 {
 	int code = 0;
 
-	for (int i = 0; i < 2 && !code; i++) {
-		mt_auto(free) char *path = mt_find_file(operands->text[i], err);
-
-		code = path ? mt_loaded_add(loaded, path, err) : err->code;
-	}
+	for (int i = 0; i < 2 && !code; i++)
+		code = mt_loaded_add_operand(loaded, operands->text[i], err);
 	return code;
 }
 

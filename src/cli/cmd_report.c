@@ -2,7 +2,6 @@
 /* memtrack report: everything that a state file recorded. */
 
 #include "cli/commands.h"
-#include "cli/find.h"
 #include "cli/output.h"
 #include "cli/report_options.h"
 
@@ -29,11 +28,8 @@ static int load(const struct mt_operands *operands, struct mt_loaded *loaded, st
 {
 	int code = 0;
 
-	for (int i = 0; i < operands->count && !code; i++) {
-		mt_auto(free) char *path = mt_find_file(operands->text[i], err);
-
-		code = path ? mt_loaded_add(loaded, path, err) : err->code;
-	}
+	for (int i = 0; i < operands->count && !code; i++)
+		code = mt_loaded_add_operand(loaded, operands->text[i], err);
 	return code;
 }
 

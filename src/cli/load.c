@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "cli/find.h"
 #include "formats/mtk_read.h"
 
 #include <errno.h>
@@ -75,6 +76,18 @@ int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)
 	l->profile[l->count] = p;
 	l->symbols[l->count++] = NULL;
 	return 0;
+}
+
+int mt_loaded_add_operand(struct mt_loaded *l, const char *operand, struct mt_err *err)
+{
+	mt_auto(free) char *path = mt_find_file(operand, err);
+	int code = path ? mt_loaded_add(l, path, err) : err->code;
+
+	/* its launcher has just collected it */
+	if (path && (code == -ENOENT || code == -ENODATA) && strcmp(path, operand))
+		mt_err_set(err, code, "the process of '%s' has just ended or just started",
+			   operand);
+	return code;
 }
 
 static uint32_t name_frames(void *context, const struct mt_profile *p, uint32_t node,

@@ -36,6 +36,9 @@ struct mt_load_symbols {
 	enum mt_load_warnings warnings;
 };
 
+/* As above for what a command takes: a path, a PID or name:PROGRAM; see mt_find_file(). */
+int mt_loaded_add_operand(struct mt_loaded *l, const char *operand, struct mt_err *err);
+
 /*
  * Symbolizes all profiles; shows progress on a terminal, stops at Ctrl-C (then some names are
  * missing). Warnings about symbol files go to stderr, each once: the first

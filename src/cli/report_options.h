@@ -37,7 +37,8 @@ struct mt_report_options {
 		 "peak), " \
 		 "total (everything ever allocated), temporary, large (1 MiB or more), sizes, " \
 		 "lifetimes, " \
-		 "threads, modules, heaps, coverage, errors or timeline"}, \
+		 "threads, modules, heaps, coverage, errors or timeline (memtrack diff: leaks " \
+		 "to large, or modules; errors and timeline: no mode records them yet)"}, \
 		{.name = "by", \
 		 .argument = "KEY", \
 		 .kind = MT_OPTION_CHOICE, \

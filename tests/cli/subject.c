@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t caught;
@@ -37,6 +38,23 @@ static int wait_for_signal(void)
 		pause();
 	printf("signal %d\n", (int)caught);
 	return 40;
+}
+
+/* Allocates and frees for about `ms` milliseconds. */
+static int churn(unsigned ms)
+{
+	struct timespec start, now;
+	void *block[64] = {0};
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		for (unsigned i = 0; i < 64; i++) {
+			free(block[i]);
+			block[i] = malloc(100 + i);
+		}
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < ms);
+	return 0;
 }
 
 /* A child that has allocated before we end, and lives on. */
@@ -70,6 +88,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "signal"))
 		return wait_for_signal();
+	if (!strcmp(what, "churn"))
+		return churn((unsigned)atoi(argv[2]));
 	if (!strcmp(what, "free"))
 		for (int i = 0; i < 20; i++)
 			free(keep[i]);

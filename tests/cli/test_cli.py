@@ -11,7 +11,9 @@ import io
 import json
 import os
 import pty
+import random
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -84,6 +86,14 @@ class Bench:
 
     def files(self):
         return sorted(os.path.basename(p) for p in glob.glob(os.path.join(self.dir, "*.mtk")))
+
+
+def children_of(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
+            return [int(word) for word in f.read().split()]
+    except OSError:
+        return []
 
 
 def wait_until(condition, seconds=20):
@@ -200,6 +210,69 @@ def input_that_cannot_be_read_is_named(b):
             b.problems.append("cut at %d: status %d, %s" % (cut, done.returncode, done.stderr[:200]))
         if not done.returncode and "warning: " not in done.stdout:
             b.problems.append("cut at %d: no warning" % cut)
+
+
+@test
+def states_of_other_kinds_are_named(b):
+    sentences = {
+        "version": "'version.mtk' has state file version 9.0, this program reads version 1",
+        "order": "'order.mtk'",
+        "arch": "",
+    }
+    for what, part in sentences.items():
+        path = os.path.basename(b.sample(what))
+        for command in [["report", path], ["diff", path, path]]:
+            done = b.run(*command, "--no-symbols")
+            if what == "arch":  # an unknown machine's addresses are as good as any
+                b.expect(what, done.returncode, 0)
+                continue
+            b.expect(what, (done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1))
+            b.expect_in(what, done.stderr, part)
+
+
+@test
+def files_that_may_not_be_read_are_named(b):
+    path = b.sample()
+    os.chmod(path, 0)
+    command, prefix = MEMTRACK, []
+    if os.getuid() == 0:
+        if not shutil.which("setpriv"):
+            raise Skip("needs setpriv")
+        os.chmod(b.dir, 0o755)
+        command = shutil.copy(MEMTRACK, os.path.join(b.dir, "memtrack"))
+        prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    done = subprocess.run([*prefix, command, "report", "sample.mtk"], cwd=b.dir, env=b.env, capture_output=True,
+                          text=True, check=False)
+    b.expect("unreadable", (done.returncode, done.stdout, done.stderr),
+             (1, "", "memtrack: cannot open 'sample.mtk': Permission denied\n"))
+    os.mkfifo(os.path.join(b.dir, "fifo"))
+    done = b.run("report", "fifo")
+    b.expect("fifo", (done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1))
+
+
+@test
+def suppressions_are_checked_before_anything_else(b):
+    path = b.sample()
+    bad = {
+        "leak:\n": "'bad:1': expected a pattern",
+        "# fine\nleak:ok\nrace:x y\nnonsense\n": "'bad:3': ",
+        "{\n   name\n   Memcheck:Leak\n   fun:malloc\n": "'bad:",
+        "{\n   name\n   Memcheck:Leak\n   what:malloc\n}\n": "'bad:4': expected 'fun:', 'obj:'",
+    }
+    for text, part in bad.items():
+        with open(os.path.join(b.dir, "bad"), "w", encoding="ascii") as f:
+            f.write(text)
+        commands = [["report", path, "--suppressions=bad", "--no-symbols"]]
+        if LIBRARY != "-":
+            commands.append(["run", "--suppressions=bad", "touch", "ran"])
+        for command in commands:
+            done = b.run(*command)
+            b.expect("%s %r" % (command[0], text), (done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1))
+            b.expect_in(command[0], done.stderr, part)
+    b.expect("the program did not run", os.path.exists(os.path.join(b.dir, "ran")), False)
+    if LIBRARY != "-":
+        b.fails(1, "cannot open 'gone.supp': No such file or directory", "run", "--suppressions=gone.supp", "touch", "ran")
+        b.expect("the program did not run", os.path.exists(os.path.join(b.dir, "ran")), False)
 
 
 @test
@@ -497,6 +570,24 @@ def error_exitcode_tells_leaks(b):
 
 
 @needs_library
+def suppressions_in_both_notations_work_with_run_and_report(b):
+    valgrind = "{\n   ours\n   Memcheck:Leak\n   match-leak-kinds: definite\n   fun:malloc\n   fun:leak_*\n   ...\n}\n"
+    for name, text in [("lsan", "# ours\nleak:^leak_here$\n"), ("source", "leak:subject.c\n"), ("valgrind", valgrind),
+                       ("both", "leak:nothing_of_this\n" + valgrind)]:
+        with open(os.path.join(b.dir, name), "w", encoding="ascii") as f:
+            f.write(text)
+        done = b.run("run", "-o", name + ".mtk", "--suppressions=" + name, "--error-exitcode=9", SUBJECT)
+        b.expect(name + " run", done.returncode, 0)
+        b.expect_in(name, done.stderr, "suppressed: 1 site, 19.5 KiB (20,000 B) in 20 blocks")
+        done = b.run("report", name + ".mtk", "--suppressions=" + name, "--error-exitcode=9", "--json")
+        report = json.loads(done.stdout)
+        b.expect(name + " report", (done.returncode, report["suppressed"], report["leak_bytes"]),
+                 (0, {"rows": 1, "count": 20, "bytes": 20000}, 0))
+        b.expect(name + " live", json.loads(b.run("report", name + ".mtk", "--suppressions=" + name, "--json",
+                                                  "--show=live").stdout)["bytes"], 20000)
+
+
+@needs_library
 def quiet_and_none_print_nothing(b):
     for option in ["-q", "--report=none"]:
         done = b.run("run", option, SUBJECT)
@@ -647,6 +738,81 @@ def a_stopped_program_goes_on(b):
     b.expect("status", p.returncode, 40)
 
 
+def read_until(terminal, part, seconds=20):
+    """What the terminal shows up to part; ValueError when it does not come."""
+    text, end = "", time.monotonic() + seconds
+    while part not in text:
+        if not select.select([terminal], [], [], max(end - time.monotonic(), 0))[0]:
+            raise ValueError("%r did not come: %r" % (part, text[-300:]))
+        try:
+            text += os.read(terminal, 1000).decode()
+        except OSError:
+            raise ValueError("%r did not come: %r" % (part, text[-300:])) from None
+    return text
+
+
+@needs_library
+def ctrl_z_stops_and_fg_goes_on(b):
+    # a shell that controls jobs: the run is a job of its own, and fg brings it back
+    script = "set -m; %s run --report=none %s signal; echo stopped $?; fg; echo ended $?" % (MEMTRACK, SUBJECT)
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(b.dir)
+        os.execve("/bin/bash", ["bash", "-c", script], b.env)
+    try:
+        read_until(terminal, "ready")
+        os.write(terminal, b"\x1a")
+        b.expect_in("stopped", read_until(terminal, "stopped "), "stopped ")
+        os.write(terminal, b"\x03")
+        text = read_until(terminal, "ended 40")
+        b.expect_in("the program got the signal", text, "signal 2\r\n")
+    finally:
+        os.close(terminal)
+        if os.waitpid(pid, os.WNOHANG)[0] == 0 and not wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0], 5):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+@needs_library
+def processes_can_be_looked_at_while_they_end(b):
+    sentences = {}
+    shuffle = random.Random(1)
+    for at in range(40):
+        duration = shuffle.randrange(0, 60)
+        if at % 2:
+            env = dict(b.env, LD_PRELOAD=LIBRARY, MEMTRACK_MODE="full", MEMTRACK_STATE_DIR=b.dir)
+            p = subprocess.Popen([SUBJECT, "churn", str(duration)], env=env)
+            pid = p.pid
+        else:
+            p = subprocess.Popen([MEMTRACK, "run", "-q", "-o", "%p.mtk", SUBJECT, "churn", str(duration)], cwd=b.dir,
+                                 env=b.env)
+            pid = 0
+            wait_until(lambda: p.poll() is not None or children_of(p.pid))
+            pid = (children_of(p.pid) or [p.pid])[0]
+        born = time.monotonic()
+        time.sleep(shuffle.uniform(0, 0.03))
+        if at % 4 == 3:
+            p.kill()
+        age = time.monotonic() - born
+        done = b.run("report", str(pid), "--json", "--no-symbols")
+        if done.returncode and age > 0.02 and p.poll() is None:
+            b.problems.append("not found after %.3f s: %s" % (age, done.stderr))
+        if done.returncode == 0:
+            r = json.loads(done.stdout)
+            if not (0 <= r["live_bytes"] <= r["total_alloc_bytes"] and r["live_bytes"] <= r["peak_bytes"] +
+                    r["peak_bound_bytes"] + 65536 and r["total_free"] <= r["total_alloc"]):
+                b.problems.append("totals: %s" % {k: v for k, v in r.items() if isinstance(v, int)})
+        elif done.returncode != 1 or done.stdout or done.stderr.count("\n") != 1:
+            b.problems.append("status %d: %s" % (done.returncode, done.stderr[:300]))
+        sentence = re.sub(r"'[^']*'", "''", re.sub(r"\d+", "N", done.stderr))
+        sentences[sentence] = sentences.get(sentence, 0) + 1
+        p.wait()
+    if os.environ.get("VERBOSE"):
+        print("#", sentences)
+    if sentences.get("", 0) < 5:
+        b.problems.append("few processes were caught alive: %s" % sentences)
+
+
 @needs_library
 def a_running_process_can_be_looked_at(b):
     name = "subj%d" % os.getpid()
@@ -733,6 +899,8 @@ def main():
     tap = Tap()
     for function in TESTS:
         name = function.__name__.replace("_", " ")
+        if os.environ.get("ONLY", "") not in function.__name__:
+            continue
         if LIBRARY == "-" and getattr(function, "needs_library", False):
             tap.skip(name, "libmemtrack.so is not built here")
             continue
