@@ -73,7 +73,7 @@ enum found {
 	FOUND_CAPTURE_WRONG,   /* the capture is not what the reference walk gives */
 	FOUND_STACK_WRONG,     /* libunwind gives another stack, for no reason below */
 	FOUND_LIBUNWIND_STOPS, /* libunwind ends with an error after frames that are ours */
-	FOUND_NO_INFO,         /* our stack ends without unwind information; so far it is libunwind's */
+	FOUND_NO_INFO,         /* we end without unwind information, libunwind goes on */
 	FOUND_BY_FP,           /* the same up to a frame that we found by its frame pointer */
 	FOUND_COUNT,
 };
