@@ -81,7 +81,7 @@ MEMTRACK_API int memtrack_snapshot(const char *path);
    caller knows. */
 struct memtrack_stats {
 	size_t struct_bytes;
-	uint64_t allocs, frees;             /* successful calls; a realloc that moves is one of each */
+	uint64_t allocs, frees;             /* successful calls; a realloc of a block is one of each */
 	uint64_t bytes, freed_bytes;        /* requested bytes */
 	uint64_t live_count, live_bytes;    /* the differences */
 	uint64_t peak_bytes;                /* exact with one thread, else to within 64 KiB a thread */

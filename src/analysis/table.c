@@ -240,7 +240,7 @@ static int add_unplaced(struct builder *b)
 	}
 	if (b->is_left_out[0] || !is_heap_wanted(b, 0) || (!counts.allocs && !b->facts[0].count))
 		return 0;
-	row = get_labelled(b, "(site not recorded: tables were full)");
+	row = get_labelled(b, "(site not recorded: left out by options, or tables were full)");
 	if (!row)
 		return -ENOMEM;
 	row->is_unplaced = true;

@@ -185,7 +185,7 @@ int mt_report_csv(const struct mt_report *r, struct mt_buf *out, struct mt_err *
 	case MT_SHOW_HEAPS:
 		return add_heaps(r, out) ? mt_err_no_memory(err) : 0;
 	default:
-		return mt_err_set(err, -EINVAL, "--show=%s has no CSV form; use --json or --kv",
+		return mt_err_set(err, -EINVAL, "--show=%s has no CSV form; use --json",
 				  mt_show_name(r->show));
 	}
 }

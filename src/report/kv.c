@@ -84,9 +84,9 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 	if (mt_report_missing(r))
 		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
 	if (r->show != MT_SHOW_LEAKS && r->show != MT_SHOW_LIVE && r->show != MT_SHOW_SUMMARY)
-		return mt_err_set(err, -EINVAL,
-				  "--show=%s has no key=value form; use --json or --csv",
-				  mt_show_name(r->show));
+		return mt_err_set(err, -EINVAL, "--show=%s has no key=value form; use --json%s",
+				  mt_show_name(r->show),
+				  r->show == MT_SHOW_COVERAGE ? "" : " or --csv");
 	if (r->show == MT_SHOW_SUMMARY)
 		leaks.show = MT_SHOW_LEAKS;
 	code = mt_report_table(&leaks, 0, &t, err);

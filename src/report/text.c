@@ -359,7 +359,8 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 	} else {
 		mt_buf_printf(out, "%s temporary%s", mt_units_count(row->count, text),
 			      mt_text_end(r));
-		mt_buf_printf(out, " of %s allocations", mt_units_count(row->allocs, text));
+		mt_buf_printf(out, " of %s allocation%s", mt_units_count(row->allocs, text),
+			      row->allocs == 1 ? "" : "s");
 		mt_buf_printf(out, ", %s of all temporary ones",
 			      mt_units_percent(row->count, t->count, text));
 	}

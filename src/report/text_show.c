@@ -172,9 +172,9 @@ static int show_threads(const struct mt_report *r, struct mt_buf *out)
 				add_thread(&g, r->profiles[i], th);
 		}
 	mt_buf_printf(out,
-		      "%s%" PRIu32 " threads%s; balance: allocated minus freed by the thread, "
+		      "%s%" PRIu32 " thread%s%s; balance: allocated minus freed by the thread, "
 		      "negative where it frees what others allocated\n",
-		      mt_text_strong(r), count, mt_text_end(r));
+		      mt_text_strong(r), count, count == 1 ? "" : "s", mt_text_end(r));
 	if (mt_grid_write(&g, 2, out))
 		return -ENOMEM;
 	if (r->top && count > r->top)

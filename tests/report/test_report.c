@@ -201,9 +201,11 @@ static void what_was_not_recorded_is_refused_with_a_sentence(void **state)
 	expect_refusal(MT_SHOW_PEAK, MT_BY_THREAD, MT_REPORT_TEXT,
 		       "--show=peak is not known by thread; use another --by");
 	expect_refusal(MT_SHOW_COVERAGE, MT_BY_SITE, MT_REPORT_CSV,
-		       "--show=coverage has no CSV form; use --json or --kv");
+		       "--show=coverage has no CSV form; use --json");
 	expect_refusal(MT_SHOW_PEAK, MT_BY_SITE, MT_REPORT_KV,
 		       "--show=peak has no key=value form; use --json or --csv");
+	expect_refusal(MT_SHOW_COVERAGE, MT_BY_SITE, MT_REPORT_KV,
+		       "--show=coverage has no key=value form; use --json");
 }
 
 static void leaks_are_counted_for_the_exit_code(void **state)
