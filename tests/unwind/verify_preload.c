@@ -62,7 +62,7 @@ int verify_posix_memalign(void **ret, size_t align, size_t size)
 enum {
 	TOKENS_MAX = 1 << 18,
 	KEPT_FRAMES = 4 << 20, /* of all remembered stacks of a thread, touched as far as used */
-	REPORTS_MAX = 3,
+	REPORTS_MAX = 3, /* of each kind */
 };
 
 /*
@@ -73,7 +73,7 @@ enum found {
 	FOUND_CAPTURE_WRONG,   /* the capture is not what the reference walk gives */
 	FOUND_STACK_WRONG,     /* libunwind gives another stack, for no reason below */
 	FOUND_LIBUNWIND_STOPS, /* libunwind ends with an error after frames that are ours */
-	FOUND_NO_INFO,         /* we end without unwind information, libunwind goes on */
+	FOUND_NO_INFO,         /* we end at code without unwind information, libunwind goes on */
 	FOUND_BY_FP,           /* the same up to a frame that we found by its frame pointer */
 	FOUND_COUNT,
 };
@@ -112,7 +112,7 @@ static struct {
 } counts;
 static int ready;
 static uint64_t first_captures = 20000, then_every = 1;
-static uint32_t reports;
+static uint32_t reports[FOUND_COUNT];
 static __thread struct thread_state *self __attribute__((tls_model("initial-exec")));
 static __thread int starting __attribute__((tls_model("initial-exec")));
 static volatile uint64_t changes;
@@ -217,6 +217,13 @@ static uint32_t walk_by_libunwind(struct thread_state *t, uintptr_t ra, int *ret
 	return n;
 }
 
+/* By libunwind's own search: a mistake in ours is not excused by itself. */
+static int has_unwind_info(uintptr_t ra)
+{
+	unw_proc_info_t info;
+	return unw_get_proc_info_by_ip(unw_local_addr_space, ra - 1, &info, NULL) == 0;
+}
+
 /* FOUND_COUNT: the same stack. last: what unw_step() returned last. */
 static enum found compare(const struct thread_state *t, const struct stack *s, uint32_t n, int last)
 {
@@ -232,7 +239,8 @@ static enum found compare(const struct thread_state *t, const struct stack *s, u
 	if (n > s->count) {
 		if (s->end == MT_STACK_DEPTH)
 			return FOUND_COUNT;
-		return s->end == MT_STACK_COMPLETE ? FOUND_STACK_WRONG : FOUND_NO_INFO;
+		return s->end == MT_STACK_NO_INFO && !has_unwind_info(s->frame[s->count - 1].ra) ?
+			FOUND_NO_INFO : FOUND_STACK_WRONG;
 	}
 	if (by_fp || (s->frame[n].flags & MT_FRAME_BY_FP))
 		return FOUND_BY_FP;
@@ -254,7 +262,7 @@ static void report_address(int fd, uintptr_t ra)
 /* The first few stacks that differ, ours beside the other. */
 static void report(const struct stack *s, enum found found, const uintptr_t *other, uint32_t n)
 {
-	if (__atomic_fetch_add(&reports, 1, __ATOMIC_RELAXED) >= REPORTS_MAX)
+	if (__atomic_fetch_add(&reports[found], 1, __ATOMIC_RELAXED) >= REPORTS_MAX)
 		return;
 	int fd = output();
 	if (fd < 0)
