@@ -214,7 +214,7 @@ char *mt_symcache_dir(const char *dir)
 		path = mt_path_join("", dir);
 	else if (cache && *cache == '/')
 		path = mt_path_join(cache, "memtrack");
-	else if (home && *home == '/')
+	else if (home && *home == '/' && !access(home, X_OK)) /* no home is made for who has none */
 		path = mt_path_join(home, ".cache/memtrack");
 	if (path && !mt_path_make_dirs(path, 0700, NULL) && is_safe(path))
 		return path;

@@ -30,7 +30,8 @@ struct mt_symcache_key {
 };
 
 /*
- * The directory to use: `dir`, or $XDG_CACHE_HOME/memtrack, or ~/.cache/memtrack; made if need be.
+ * The directory to use: `dir`, or $XDG_CACHE_HOME/memtrack, or ~/.cache/memtrack; made if need be,
+ * but never the home directory.
  * NULL when there is none that only we can write to, or no memory. The caller frees with free().
  */
 char *mt_symcache_dir(const char *dir) __attribute__((warn_unused_result));

@@ -249,6 +249,12 @@ static void directory_comes_from_the_environment_and_is_private(void **state)
 	snprintf(expected, sizeof(expected), "%s/.cache/memtrack", dir);
 	mt_auto(free) char *home = mt_symcache_dir(NULL);
 	assert_string_equal(home, expected);
+	char gone[256];
+
+	snprintf(gone, sizeof(gone), "%s/no-such-home", dir);
+	setenv("HOME", gone, 1);
+	assert_null(mt_symcache_dir(NULL));
+	assert_int_equal(access(gone, F_OK), -1);
 	unsetenv("XDG_CACHE_HOME");
 	unsetenv("HOME");
 	assert_null(mt_symcache_dir(NULL));
