@@ -10,6 +10,7 @@
 
 #include "core/mem.h"
 #include "core/sys.h"
+#include "core/valgrind.h"
 
 /* Data symbols of the loader or libc; absent ones are NULL. Imports allowed by tools/imports.txt. */
 extern struct r_debug _r_debug __attribute__((weak));
@@ -53,9 +54,10 @@ static int read_unsure(const void *from, void *to, size_t len)
 	 * link maps' heap does not give single pages back, a library that is being closed may.
 	 */
 	uintptr_t at = (uintptr_t)from, end = at + len;
+	int ask = !mt_under_valgrind(); /* it would print a line for each question */
 	while (at < end) {
 		size_t part = MT_MIN(MT_ALIGN_DOWN(at, 4096) + 4096, end) - at;
-		if (mt_sys4(__NR_rt_sigprocmask, 99, at & ~7ul, 0, 8) == -MT_EFAULT)
+		if (ask && mt_sys4(__NR_rt_sigprocmask, 99, at & ~7ul, 0, 8) == -MT_EFAULT)
 			return -MT_EFAULT;
 		mt_mem_copy(to, (const void *)at, part);
 		to = (char *)to + part;

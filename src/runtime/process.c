@@ -4,6 +4,7 @@
 #include "core/fmt.h"
 #include "core/mem.h"
 #include "core/sys.h"
+#include "core/valgrind.h"
 #include "elf/loader.h"
 #include "runtime/arena.h"
 #include "runtime/exec.h"
@@ -106,6 +107,8 @@ static int start(void)
 		return -MT_EINVAL;
 	}
 	if (mt_rt.options.mode == MT_MODE_OFF)
+		return -MT_EINVAL;
+	if (mt_under_valgrind()) /* it counts by itself, and would report how we ask for readable pages */
 		return -MT_EINVAL;
 	mt_loader_init(&block, mt_rt.pid);
 	err = mt_arena_reserve();

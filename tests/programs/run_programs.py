@@ -365,6 +365,16 @@ def _children_elsewhere(parents):
 
 
 @test
+def inside_valgrind(bench):
+    """Valgrind's own findings and exit status stay as they are; the program is its, not ours."""
+    if not shutil.which("valgrind"):
+        raise Skip("needs valgrind")
+    command = ["valgrind", "-q", "--error-exitcode=9", bench.build("churn.c")]
+    tracked = bench.both(command, marks=False)
+    bench.expect("state files of the program inside", [s.cmdline for s in tracked.states if "churn" in s.exe], [])
+
+
+@test
 def memory_is_locked(bench):
     """Under a memory limit, so that a failure of this test costs the machine nothing."""
     if os.getuid():
