@@ -110,7 +110,7 @@ static struct {
 	uint64_t captures, compared, complete, cut, memo_hits, joined, module_lists, unread_lists;
 	uint64_t found[FOUND_COUNT];
 } counts;
-static int ready;
+static enum { BEFORE, READY, AFTER } phase; /* BEFORE: one thread; AFTER: exit has begun */
 static uint64_t first_captures = 20000, then_every = 1;
 static uint32_t reports[FOUND_COUNT];
 static __thread struct thread_state *self __attribute__((tls_model("initial-exec")));
@@ -329,24 +329,6 @@ static void verify(struct thread_state *t, uintptr_t sp, uintptr_t ra, uintptr_t
 	report(&s, found, t->oracle, n);
 }
 
-void verify_hooked(uintptr_t sp, uintptr_t ra, uintptr_t fp, uint64_t tag)
-{
-	int saved = errno;
-	if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE) || starting || (self && self->inside))
-		return;
-	if (!self) {
-		starting = 1;
-		self = start();
-		starting = 0;
-	}
-	self->inside = 1;
-	MT_SIGNAL_FENCE();
-	verify(self, sp, ra, fp, tag);
-	MT_SIGNAL_FENCE();
-	self->inside = 0;
-	errno = saved;
-}
-
 static void after_fork(void)
 {
 	memset(&counts, 0, sizeof(counts));
@@ -361,7 +343,11 @@ static uint64_t number(const char *name, uint64_t otherwise)
 	return text && *text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-__attribute__((constructor)) static void begin(void)
+/*
+ * At the first allocation that finds libc at work: constructors of other libraries run before ours
+ * would. There is one thread yet.
+ */
+static void begin(void)
 {
 	struct mt_start_block block;
 	if (mt_loader_start_block(&block))
@@ -376,14 +362,39 @@ __attribute__((constructor)) static void begin(void)
 	if (refresh())
 		abort();
 	pthread_atfork(NULL, NULL, after_fork);
-	__atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+	phase = READY;
+}
+
+void verify_hooked(uintptr_t sp, uintptr_t ra, uintptr_t fp, uint64_t tag)
+{
+	int saved = errno;
+	if (starting || (self && self->inside))
+		return;
+	if (phase == BEFORE && environ) {
+		starting = 1;
+		begin();
+		starting = 0;
+	}
+	if (__atomic_load_n(&phase, __ATOMIC_RELAXED) != READY)
+		return;
+	if (!self) {
+		starting = 1;
+		self = start();
+		starting = 0;
+	}
+	self->inside = 1;
+	MT_SIGNAL_FENCE();
+	verify(self, sp, ra, fp, tag);
+	MT_SIGNAL_FENCE();
+	self->inside = 0;
+	errno = saved;
 }
 
 /* One write: lines of several processes do not mix. */
 __attribute__((destructor)) static void finish(void)
 {
 	char line[1024], exe[256] = "";
-	__atomic_store_n(&ready, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&phase, AFTER, __ATOMIC_RELAXED);
 	int fd = output();
 	if (fd < 0 || readlink("/proc/self/exe", exe, sizeof(exe) - 1) < 0)
 		return;
