@@ -153,4 +153,36 @@ MEMTRACK_INLINE char *memtrack_at_strndup(const char *s, size_t n, const char *f
 #define strndup(s, n) memtrack_at_strndup((s), (n), __FILE__, __LINE__)
 #endif
 
+/* Without the runtime each call does nothing: a weak function that is not there must not be called. */
+#if !defined(MEMTRACK_IMPLEMENTATION)
+#define memtrack_malloc(size, file, line)                                                          \
+	(memtrack_malloc ? memtrack_malloc((size), (file), (line)) : (malloc)(size))
+#define memtrack_calloc(n, size, file, line)                                                       \
+	(memtrack_calloc ? memtrack_calloc((n), (size), (file), (line)) : (calloc)((n), (size)))
+#define memtrack_realloc(p, size, file, line)                                                      \
+	(memtrack_realloc ? memtrack_realloc((p), (size), (file), (line)) : (realloc)((p), (size)))
+#define memtrack_strdup(s, file, line)                                                             \
+	(memtrack_strdup ? memtrack_strdup((s), (file), (line)) : (strdup)(s))
+#define memtrack_strndup(s, n, file, line)                                                         \
+	(memtrack_strndup ? memtrack_strndup((s), (n), (file), (line)) : (strndup)((s), (n)))
+#define memtrack_free(p)                                                                           \
+	(memtrack_free ? memtrack_free(p) : (free)(p))
+#define memtrack_heap_register(name)                                                               \
+	(memtrack_heap_register ? memtrack_heap_register(name) : (uint32_t)0)
+#define memtrack_heap_alloc(heap, p, size)                                                         \
+	(memtrack_heap_alloc ? memtrack_heap_alloc((heap), (p), (size)) : (void)0)
+#define memtrack_heap_free(heap, p)                                                                \
+	(memtrack_heap_free ? memtrack_heap_free((heap), (p)) : (void)0)
+#define memtrack_label_set(text)                                                                   \
+	(memtrack_label_set ? memtrack_label_set(text) : (const char *)0)
+#define memtrack_disable()                                                                         \
+	(memtrack_disable ? memtrack_disable() : (void)0)
+#define memtrack_enable()                                                                          \
+	(memtrack_enable ? memtrack_enable() : (void)0)
+#define memtrack_snapshot(path)                                                                    \
+	(memtrack_snapshot ? memtrack_snapshot(path) : -38 /* ENOSYS */)
+#define memtrack_stats_get(stats)                                                                  \
+	(memtrack_stats_get ? memtrack_stats_get(stats) : -38 /* ENOSYS */)
+#endif
+
 #endif

@@ -176,6 +176,9 @@ char *mt_words_end(uint32_t end_kind, int32_t end_code, char *buf, size_t len)
 	case 3:
 		snprintf(buf, len, "became another program (exec)");
 		break;
+	case 5:
+		snprintf(buf, len, "was running when this snapshot was taken");
+		break;
 	default:
 		snprintf(buf, len, "ended, nobody saw how");
 	}

@@ -2,6 +2,8 @@
 /* Raw tables to the profile's. Invariant: no index goes into the profile unchecked. */
 #include "formats/mtk_fill.h"
 
+#include <stdio.h>
+#include <unistd.h>
 #include <errno.h>
 #include <string.h>
 
@@ -220,12 +222,24 @@ static int fill_cells(struct mt_mtk_reader *rd)
 	return 0;
 }
 
+/* The tracker itself notices a thread's end only when it needs the place. */
+static bool thread_is_gone(const struct mt_mtk_reader *rd, const struct mt_state_thread *t)
+{
+	char path[64];
+	if (!t->state)
+		return false;
+	if (!rd->moving)
+		return rd->raw.header.end_kind != MT_END_SNAPSHOT;
+	snprintf(path, sizeof(path), "/proc/%d/task/%u", rd->raw.header.pid, t->tid);
+	return access(path, F_OK) != 0;
+}
+
 static void fill_thread(struct mt_mtk_reader *rd, struct mt_profile_thread *to,
 			const struct mt_state_thread *t)
 {
 	*to = (struct mt_profile_thread){
 		.tid = t->tid,
-		.ended = t->state == 2,
+		.ended = t->state == 2 || thread_is_gone(rd, t),
 		.reuse_count = t->reuse_count,
 		.start_ns = mt_mtk_time_ns(&rd->time, mt_mtk_time_expand(&rd->time, t->start_unit)),
 		.live_bytes = t->live_bytes,

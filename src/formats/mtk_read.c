@@ -359,7 +359,7 @@ static void settle_end(struct mt_mtk_reader *rd, bool own)
 {
 	static const uint8_t unknown[16];
 	struct mt_profile *p = rd->profile;
-	if (p->end_kind > MT_END_UNKNOWN) {
+	if (p->end_kind > MT_END_SNAPSHOT) {
 		mt_profile_warn(p, "how the process ended is not known: the file says %u",
 				p->end_kind);
 		p->end_kind = MT_END_UNKNOWN;

@@ -240,14 +240,17 @@ static int write_all(int fd, const void *data, uint64_t bytes, uint64_t at)
 /* Same offsets as in the live file: the copy is sparse, the reader skips what is not used. */
 static int copy_state(int fd)
 {
+	uint32_t kind = MT_END_SNAPSHOT;
 	int err = (int)mt_sys_ftruncate(fd, (int64_t)mt_rt.file_bytes);
-	for (int kind = 1; !err && kind < MT_REGIONS; kind++) {
-		const struct mt_state_region *r = mt_rt.region[kind];
-		uint64_t bytes = MT_MIN(in_use(kind) * r->elem_bytes, r->committed_bytes);
-		err = write_all(fd, mt_storage_base(kind), bytes, r->offset);
+	for (int k = 1; !err && k < MT_REGIONS; k++) {
+		const struct mt_state_region *r = mt_rt.region[k];
+		uint64_t bytes = MT_MIN(in_use(k) * r->elem_bytes, r->committed_bytes);
+		err = write_all(fd, mt_storage_base(k), bytes, r->offset);
 	}
 	if (!err)
 		err = write_all(fd, mt_rt.hdr, MT_STATE_HEADER_BYTES, 0);
+	if (!err)
+		err = write_all(fd, &kind, sizeof(kind), offsetof(struct mt_state_header, end_kind));
 	return err;
 }
 

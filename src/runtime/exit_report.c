@@ -95,7 +95,7 @@ static void print_frame(struct mt_fmt *f, const struct mt_state_node *node)
 	}
 	mt_fmt_str(f, base_name(string_at(modules[number].path_string)));
 	mt_fmt_str(f, "+0x");
-	mt_fmt_hex(f, node->pc - modules[number].bias, 1);
+	mt_fmt_hex(f, node->pc - 1 - modules[number].bias, 1); /* in the call, as other tools look it up */
 	const struct mt_module *m = mt_module_list_find(mt_unwind.modules, node->pc - 1);
 	uintptr_t offset = 0;
 	const char *name = m && m->number == number ? mt_module_nearest_symbol(m, node->pc - 1, &offset) : NULL;
@@ -104,7 +104,7 @@ static void print_frame(struct mt_fmt *f, const struct mt_state_node *node)
 	mt_fmt_str(f, "(");
 	mt_fmt_str(f, name);
 	mt_fmt_str(f, "+0x");
-	mt_fmt_hex(f, offset + 1, 1);
+	mt_fmt_hex(f, offset, 1);
 	mt_fmt_str(f, ")");
 }
 
@@ -158,8 +158,11 @@ static void print_totals(void)
 	print_number(&f, "total_alloc_bytes", sum.bytes);
 	print_number(&f, "total_free_count", sum.frees);
 	print_number(&f, "total_free_bytes", sum.freed_bytes);
-	print_number(&f, "peak_alloc_bytes", (uint64_t)mt_rt.hdr->peak_bytes);
-	print_number(&f, "current_alloc_bytes", sum.bytes - sum.freed_bytes);
+	uint64_t live = sum.bytes - sum.freed_bytes;
+	print_number(&f, "peak_alloc_bytes", MT_MAX((uint64_t)mt_rt.hdr->peak_bytes, live));
+	if (!mt_rt.single)
+		print_number(&f, "peak_bound_bytes", (uint64_t)MT_PEAK_STEP * mt_rt.hdr->threads_seen);
+	print_number(&f, "current_alloc_bytes", live);
 	for (size_t i = 0; i < MT_ARRAY_LEN(mt_rt.hdr->lost); i++)
 		missed += mt_rt.hdr->lost[i];
 	if (missed)
@@ -203,20 +206,15 @@ static void print_summary(uint64_t suspects, const struct suspect *all, const st
 		mt_fmt_u64(&f, suspects - shown);
 		mt_fmt_str(&f, " more suspects are not shown\n");
 	}
-	if (small->count) {
-		mt_fmt_str(&f, "[LEAK] below_threshold: count=");
-		mt_fmt_u64(&f, small->count);
-		mt_fmt_str(&f, "   total_bytes=");
-		mt_fmt_u64(&f, small->bytes);
-		mt_fmt_str(&f, "   threshold=");
-		mt_fmt_u64(&f, mt_rt.options.leak_threshold);
-		mt_fmt_str(&f, "\n");
-	}
 	mt_fmt_str(&f, "[LEAK-SUMMARY] ");
 	mt_fmt_u64(&f, suspects);
 	mt_fmt_str(&f, " leak suspects, ");
-	mt_fmt_u64(&f, all->bytes);
-	mt_fmt_str(&f, " bytes total\n");
+	mt_fmt_u64(&f, all->bytes - small->bytes);
+	mt_fmt_str(&f, " bytes total\n[LEAK-SMALL] count=");
+	mt_fmt_u64(&f, small->count);
+	mt_fmt_str(&f, "\n[LEAK-SMALL] total_bytes=");
+	mt_fmt_u64(&f, small->bytes);
+	mt_fmt_str(&f, "\n");
 	print(&f, buf);
 }
 

@@ -8,6 +8,8 @@
 #include "elf/loader.h"
 #include "wire/state.h"
 
+enum { MAX_BYTES_LEAST = 1 << 20 };
+
 struct word {
 	const char *at;
 	size_t len;
@@ -96,6 +98,8 @@ static int set_option(struct mt_options *o, struct word name, struct word value)
 		err = parse_size(value, &o->max_size);
 	} else if (word_is(name, "max-overhead")) {
 		err = parse_size(value, &o->max_bytes);
+		if (!err && o->max_bytes < MAX_BYTES_LEAST) /* the first tables need this much */
+			err = -MT_EINVAL;
 	} else if (word_is(name, "leak-threshold")) {
 		err = parse_size(value, &o->leak_threshold);
 	} else if (word_is(name, "output")) {

@@ -307,6 +307,13 @@ __attribute__((constructor)) static void at_load(void)
 
 __attribute__((destructor)) static void at_exit(void)
 {
-	if (mt_rt.phase == MT_RT_ON && mt_rt_wipe[0])
-		mt_exit_report();
+	struct mt_thread *t;
+	if (mt_rt.phase != MT_RT_ON || !mt_rt_wipe[0])
+		return;
+	if (mt_enter(&t) == MT_ENTER_TRACK) { /* what the last captures did not see */
+		mt_modules_refresh();
+		mt_thread_tick(t);
+		mt_leave(t);
+	}
+	mt_exit_report();
 }

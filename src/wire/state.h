@@ -35,6 +35,7 @@ enum mt_state_end {
 	MT_END_SIGNALED = 2, /* end_code = signal number */
 	MT_END_EXEC = 3,     /* became another program */
 	MT_END_UNKNOWN = 4,  /* gone, nobody saw how */
+	MT_END_SNAPSHOT = 5, /* this file is a copy that the running program made */
 };
 
 enum mt_state_region_kind {
