@@ -553,6 +553,23 @@ def run_reports_the_leak_with_its_line(b):
 
 
 @needs_library
+def a_program_rebuilt_since_is_told_without_asking(b):
+    program = os.path.join(b.dir, "prog")
+    shutil.copy(SUBJECT, program)
+    b.run("run", "--report=none", "-o", "p.mtk", program)
+    os.unlink(program)
+    shutil.copy(MAKE_SAMPLE, program)
+    warning = "memtrack: '%s' has changed since the recording: build-id differs\n" % os.path.realpath(program)
+    b.expect("report", b.run("report", "p.mtk").stderr, warning)
+    b.expect("json", b.run("report", "p.mtk", "--json").stderr, warning)
+    b.expect("diff, once", b.run("diff", "p.mtk", "p.mtk").stderr, warning)
+    cached = os.path.join(b.dir, "cache", "memtrack")
+    shutil.rmtree(cached, ignore_errors=True)
+    b.run("report", "p.mtk", "--no-cache")
+    b.expect("--no-cache", os.path.exists(cached), False)
+
+
+@needs_library
 def error_exitcode_tells_leaks(b):
     b.expect("leaks", b.run("run", "--report=none", "--error-exitcode=99", SUBJECT, "exit", "3").returncode, 99)
     b.expect("none", b.run("run", "--report=none", "--error-exitcode=99", SUBJECT, "free").returncode, 0)
