@@ -137,7 +137,7 @@ static enum mt_preflight_why check_privilege(const char *path, struct mt_err *er
 	struct stat st;
 	struct statvfs fs;
 
-	if (!getuid() || stat(path, &st))
+	if (stat(path, &st))
 		return MT_PREFLIGHT_OK;
 	if (!statvfs(path, &fs) && (fs.f_flag & ST_NOSUID))
 		return MT_PREFLIGHT_OK;
@@ -146,16 +146,16 @@ static enum mt_preflight_why check_privilege(const char *path, struct mt_err *er
 			err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
 			"'%s' is set-uid: the system ignores LD_PRELOAD for it and nothing would "
 			"be "
-			"recorded; run memtrack as root, or track a copy without the set-uid bit",
+			"recorded; run memtrack as its owner, or track a copy without the set-uid bit",
 			path);
 	if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getgid())
 		return refuse(
 			err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
 			"'%s' is set-gid: the system ignores LD_PRELOAD for it and nothing would "
 			"be "
-			"recorded; run memtrack as root, or track a copy without the set-gid bit",
+			"recorded; track a copy without the set-gid bit",
 			path);
-	if (getxattr(path, "security.capability", NULL, 0) > 0)
+	if (getuid() && getxattr(path, "security.capability", NULL, 0) > 0)
 		return refuse(
 			err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
 			"'%s' has file capabilities: the system ignores LD_PRELOAD for it and "

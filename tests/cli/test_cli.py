@@ -521,6 +521,10 @@ def run_explains_programs_that_change_privileges(b):
             raise Skip("/tmp is mounted nosuid")
         b.expect(word + " status", done.returncode, 1)
         b.expect_in(word, done.stderr, "'%s' is %s: the system ignores LD_PRELOAD for it" % (program, word))
+    for user, mode, status in [(65534, 0o4755, 1), (0, 0o4755, 0)]:  # root gives rights up, or does not
+        os.chown(program, user, 0)
+        os.chmod(program, mode)
+        b.expect("root, set-uid to %d" % user, b.run("run", "--report=none", program).returncode, status)
 
 
 # ---- run: with the tracker ----
