@@ -16,6 +16,8 @@ static void add_threads(const struct mt_profile *p, struct mt_totals *t)
 		t->frames_walked += th->frames_walked;
 		t->fp_steps += th->fp_steps;
 		t->row_misses += th->row_misses;
+		t->verified += th->verified;
+		t->verify_wrong += th->verify_wrong;
 		for (uint32_t k = 0; k < MT_ARRAY_LEN(t->ends); k++)
 			t->ends[k] += th->ends[k];
 		t->unplaced_allocs += th->unplaced_allocs;

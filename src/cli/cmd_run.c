@@ -30,7 +30,7 @@ enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
 
 struct run_options {
 	int mode, follow, report, format;
-	uint64_t depth, min_size, max_size, max_overhead, leak_threshold_bytes, error_exitcode;
+	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes, error_exitcode;
 	uint64_t top, stack;
 	const char *heaps, *output, *report_file;
 	struct mt_text_list symbol_dirs, suppressions;
@@ -70,6 +70,13 @@ static const struct mt_option options[] = {
 	 .min = 1,
 	 .max = 256,
 	 .help = "frames kept of each call stack, 1 to 256 (default 64)"},
+	{.name = "verify",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(verify),
+	 .min = 1,
+	 .max = UINT32_MAX,
+	 .help = "compare every Nth call stack with a second, slower walk; --show=coverage tells"},
 	{.name = "follow",
 	 .argument = "WHICH",
 	 .kind = MT_OPTION_CHOICE,
@@ -250,6 +257,8 @@ static int make_words(struct run *r)
 
 	mt_buf_printf(&r->words, "depth=%" PRIu64 " follow=%s", o->depth,
 		      o->follow ? "none" : "all");
+	if (o->verify)
+		mt_buf_printf(&r->words, " verify=%" PRIu64, o->verify);
 	if (strcmp(o->heaps, "all"))
 		mt_buf_printf(&r->words, " heaps=%s", o->heaps);
 	if (o->min_size)

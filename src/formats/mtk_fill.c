@@ -283,11 +283,16 @@ static int fill_threads(struct mt_mtk_reader *rd)
 	p->thread = mt_arena_array(p->arena, p->thread_count, sizeof(*p->thread));
 	if (!p->thread)
 		return -ENOMEM;
+	uint32_t filled = 0;
 	for (uint32_t i = 1; i < p->thread_count; i++)
-		if (rd->raw.thread[i].state)
+		if (rd->raw.thread[i].state) {
 			fill_thread(rd, &p->thread[i], &rd->raw.thread[i]);
-		else /* not counted either */
+			filled++;
+		} else { /* not counted either */
 			memset(&rd->raw.thread[i], 0, sizeof(rd->raw.thread[i]));
+		}
+	if (!filled && !rd->moving) /* else a file of zeros would be a program without a leak */
+		rd->damage[MT_MTK_BAD_THREAD] += rd->raw.header.threads_seen;
 	return 0;
 }
 

@@ -28,6 +28,7 @@ static const char *const damage_text[MT_MTK_DAMAGES] = {
 	[MT_MTK_BAD_CELL_THREAD] = "counters of a thread that is not in the file",
 	[MT_MTK_BAD_BLOCK_CELL] = "live blocks with counters that are not in the file",
 	[MT_MTK_BAD_HIST] = "counters with a size histogram that is not in the file",
+	[MT_MTK_BAD_THREAD] = "threads whose counters are not in the file",
 };
 
 enum { PEAK_TRIES = 3, BLOCK_TRIES = 4 };

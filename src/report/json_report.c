@@ -283,6 +283,8 @@ static void add_coverage(struct mt_json *j, const struct mt_report *r, const str
 	mt_json_u64(j, "memo_hits", t->memo_hits);
 	mt_json_u64(j, "frames_walked", t->frames_walked);
 	mt_json_u64(j, "frames_by_frame_pointer", t->fp_steps);
+	mt_json_u64(j, "verified", t->verified);
+	mt_json_u64(j, "verify_wrong", t->verify_wrong);
 	mt_json_u64(j, "unplaced_allocs", t->unplaced_allocs);
 	mt_json_u64(j, "unplaced_bytes", t->unplaced_bytes);
 	mt_json_u64(j, "untracked_allocs", t->untracked_allocs);

@@ -256,6 +256,10 @@ static int show_coverage(const struct mt_report *r, const struct mt_totals *t, s
 	add_fact(&g, "of them remembered whole (no walk)", t->memo_hits);
 	add_fact(&g, "frames walked", t->frames_walked);
 	add_fact(&g, "frames found by the frame pointer alone", t->fp_steps);
+	if (t->verified) {
+		add_fact(&g, "call stacks compared with a second walk (--verify)", t->verified);
+		add_fact(&g, "of them different", t->verify_wrong);
+	}
 	for (uint32_t i = 0; i < MT_ARRAY_LEN(t->ends); i++)
 		if (t->ends[i]) {
 			char name[96];

@@ -86,6 +86,10 @@ static int set_option(struct mt_options *o, struct word name, struct word value)
 		if (!err && (v < 1 || v > UINT32_MAX))
 			err = -MT_EINVAL;
 		o->verify = (uint32_t)v;
+	} else if (word_is(name, "valgrind")) {
+		if (!word_is(value, "track") && !word_is(value, "off"))
+			err = -MT_EINVAL;
+		o->in_valgrind = word_is(value, "track");
 	} else if (word_is(name, "follow")) {
 		if (!word_is(value, "all") && !word_is(value, "none"))
 			err = -MT_EINVAL;
