@@ -386,6 +386,15 @@ static void grown_file_reads_as_before(void **state)
 
 #define WITH_SAMPLE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+static void tables_of_zeros_are_named(void **state)
+{
+	struct sample *s = *state;
+	for (uint32_t i = 1; i <= 2; i++)
+		memset(elem(s, MT_REGION_THREADS, i), 0, sizeof(struct mt_state_thread));
+	mt_auto(mt_profile) struct mt_profile *p = read_sample(s);
+	assert_warning(p, "2 threads whose counters are not in the file");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,6 +420,7 @@ int main(void)
 		WITH_SAMPLE(each_flipped_bit_of_the_header_is_read_or_refused),
 		WITH_SAMPLE(scribbled_bodies_are_read),
 		WITH_SAMPLE(grown_file_reads_as_before),
+		WITH_SAMPLE(tables_of_zeros_are_named),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
