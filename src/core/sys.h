@@ -232,6 +232,16 @@ MT_INLINE long mt_sys_sched_yield(void)
 	return mt_sys0(__NR_sched_yield);
 }
 
+/* What file a descriptor refers to, as one number; 0: none, or the kernel does not tell. */
+MT_INLINE uint64_t mt_sys_file_identity(int fd)
+{
+	enum { AT_EMPTY_PATH_FLAG = 0x1000 };
+	struct statx s;
+	if (mt_sys6(__NR_statx, fd, (long)"", AT_EMPTY_PATH_FLAG, STATX_INO, (long)&s, 0) < 0)
+		return 0;
+	return s.stx_ino ^ (uint64_t)s.stx_dev_major << 52 ^ (uint64_t)s.stx_dev_minor << 40;
+}
+
 /* Reads our own memory without faulting: bytes read, or a negative errno value. */
 MT_INLINE long mt_sys_read_self(int pid, const void *from, void *to, size_t len)
 {

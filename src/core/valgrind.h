@@ -5,9 +5,9 @@
 #include "core/cc.h"
 
 /*
- * 1 when the code runs inside Valgrind, else 0. Asked with Valgrind's client request 0x1001: rotations
- * that change nothing on a processor and mean a question to Valgrind, which replaces the result
- * register. Async-signal-safe, costs a few cycles.
+ * 1 when the code runs inside Valgrind, else 0. Asked with Valgrind's client request 0x1001:
+ * rotations that change nothing on a processor and mean a question to Valgrind, which replaces the
+ * result register. Async-signal-safe, costs a few cycles.
  */
 MT_INLINE int mt_under_valgrind(void)
 {

@@ -145,8 +145,8 @@ static enum mt_preflight_why check_privilege(const char *path, struct mt_err *er
 		return refuse(
 			err, MT_PREFLIGHT_NOT_TRACKABLE, -EPERM,
 			"'%s' is set-uid: the system ignores LD_PRELOAD for it and nothing would "
-			"be "
-			"recorded; run memtrack as its owner, or track a copy without the set-uid bit",
+			"be recorded; run memtrack as its owner, or track a copy without the "
+			"set-uid bit",
 			path);
 	if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getgid())
 		return refuse(

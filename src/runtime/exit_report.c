@@ -250,11 +250,23 @@ static void print_leaks(void)
 	print_summary(suspects, &all, &small, shown);
 }
 
+static uint64_t stderr_identity;
+
+void mt_exit_report_init(void)
+{
+	stderr_identity = mt_sys_file_identity(2);
+}
+
 void mt_exit_report(void)
 {
 	struct mt_thread *t;
 	if (!mt_rt.options.exit_report || mt_enter(&t) != MT_ENTER_TRACK)
 		return;
+	if (!stderr_identity || mt_sys_file_identity(2) != stderr_identity) {
+		/* not the terminal or log any more: nothing is written, the state file stays */
+		mt_leave(t);
+		return;
+	}
 	print_leaks();
 	print_totals();
 	mt_storage_unlink();

@@ -9,4 +9,7 @@
  */
 void mt_exit_report(void);
 
+/* Remembers what descriptor 2 is: at exit it may be a data file of the program's. At start. */
+void mt_exit_report_init(void);
+
 #endif

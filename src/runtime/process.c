@@ -111,6 +111,7 @@ static int start(void)
 	if (!mt_rt.options.in_valgrind && mt_under_valgrind()) /* it counts by itself, and would report how we ask for readable pages */
 		return -MT_EINVAL;
 	mt_loader_init(&block, mt_rt.pid);
+	mt_exit_report_init();
 	err = mt_arena_reserve();
 	if (err)
 		return err;

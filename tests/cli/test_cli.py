@@ -784,6 +784,7 @@ def ctrl_z_stops_and_fg_goes_on(b):
         read_until(terminal, "ready")
         os.write(terminal, b"\x1a")
         b.expect_in("stopped", read_until(terminal, "stopped "), "stopped ")
+        wait_until(lambda: os.tcgetpgrp(terminal) != pid, 20)  # fg has given the terminal to the job
         os.write(terminal, b"\x03")
         text = read_until(terminal, "ended 40")
         b.expect_in("the program got the signal", text, "signal 2\r\n")
