@@ -5,8 +5,8 @@
  *
  *   runone CPUS TIMEOUT_S RESULT COMMAND [ARGUMENT...]
  *
- * CPUS is a string of digits: "0", "01". Kept small, because a child's peak RSS starts from the size
- * of the process that forked it.
+ * CPUS is a string of digits: "0", "01". Kept small, because a child's peak RSS starts from the
+ * size of the process that forked it.
  */
 #include <sched.h>
 #include <signal.h>
@@ -85,7 +85,8 @@ int main(int argc, char **argv)
 	if (!result)
 		return 2;
 	fprintf(result,
-		"{\"wall_s\": %.6f, \"cpu_s\": %.6f, \"rss_kib\": %ld, \"status\": %d, \"timed_out\": %d, "
+		"{\"wall_s\": %.6f, \"cpu_s\": %.6f, \"rss_kib\": %ld, \"status\": %d, "
+		"\"timed_out\": %d, "
 		"\"probed\": %d}\n",
 		(double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9,
 		seconds_of(used.ru_utime) + seconds_of(used.ru_stime), used.ru_maxrss,

@@ -6,11 +6,11 @@
  *                                 PAIRS/THREADS times
  *   mb cross LANES   PAIRS 0      LANES threads allocate, LANES others free: every free is foreign
  *
- * Sizes are uniform in 16..1024; the first and last word of each block are written and read. A stack
- * has about 12 frames: 8 "path" frames, which differ by a path number out of 128, and 2 "leaf" frames,
- * 64 combinations: about 8192 different stacks. In the end 1000 blocks of 100 bytes stay: 500 below
- * leak_a(), 500 below leak_b(). Prints a checksum on stdout (the same for the same arguments) and
- * nanoseconds per pair of malloc and free on stderr.
+ * Sizes are uniform in 16..1024; the first and last word of each block are written and read. A
+ * stack has about 12 frames: 8 "path" frames, which differ by a path number out of 128, and 2
+ * "leaf" frames, 64 combinations: about 8192 different stacks. In the end 1000 blocks of 100 bytes
+ * stay: 500 below leak_a(), 500 below leak_b(). Prints a checksum on stdout (the same for the same
+ * arguments) and nanoseconds per pair of malloc and free on stderr.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -54,16 +54,16 @@ static uint64_t next_random(struct worker *w)
 	return w->random = x;
 }
 
-#define INNER(n)                                                                                   \
-	static NOINLINE void *inner##n(size_t size_bytes)                                          \
-	{                                                                                          \
-		volatile char pad[16 + 8 * (n)];                                                   \
-		pad[0] = (char)size_bytes;                                                         \
-		void *block = malloc(size_bytes);                                                  \
-		if (!block)                                                                        \
-			abort();                                                                   \
-		(void)pad[0];                                                                      \
-		return block;                                                                      \
+#define INNER(n) \
+	static NOINLINE void *inner##n(size_t size_bytes) \
+	{ \
+		volatile char pad[16 + 8 * (n)]; \
+		pad[0] = (char)size_bytes; \
+		void *block = malloc(size_bytes); \
+		if (!block) \
+			abort(); \
+		(void)pad[0]; \
+		return block; \
 	}
 INNER(0)
 INNER(1)
@@ -76,14 +76,14 @@ INNER(7)
 static void *(*const inner[8])(size_t) = {inner0, inner1, inner2, inner3,
 					  inner4, inner5, inner6, inner7};
 
-#define OUTER(n)                                                                                   \
-	static NOINLINE void *outer##n(size_t size_bytes, unsigned which)                          \
-	{                                                                                          \
-		volatile char pad[8 + 16 * (n)];                                                   \
-		pad[0] = (char)which;                                                              \
-		void *block = inner[which & 7](size_bytes);                                        \
-		(void)pad[0];                                                                      \
-		return block;                                                                      \
+#define OUTER(n) \
+	static NOINLINE void *outer##n(size_t size_bytes, unsigned which) \
+	{ \
+		volatile char pad[8 + 16 * (n)]; \
+		pad[0] = (char)which; \
+		void *block = inner[which & 7](size_bytes); \
+		(void)pad[0]; \
+		return block; \
 	}
 OUTER(0)
 OUTER(1)
@@ -138,13 +138,13 @@ static NOINLINE void work(struct worker *w)
 
 static NOINLINE void step(struct worker *w, int depth);
 
-#define PATH(n)                                                                                    \
-	static NOINLINE void path##n(struct worker *w, int depth)                                  \
-	{                                                                                          \
-		volatile char pad[8 + 8 * (n)];                                                    \
-		pad[0] = 0;                                                                        \
-		step(w, depth - 1);                                                                \
-		w->sum += (unsigned char)pad[0];                                                   \
+#define PATH(n) \
+	static NOINLINE void path##n(struct worker *w, int depth) \
+	{ \
+		volatile char pad[8 + 8 * (n)]; \
+		pad[0] = 0; \
+		step(w, depth - 1); \
+		w->sum += (unsigned char)pad[0]; \
 	}
 PATH(0)
 PATH(1)
@@ -268,7 +268,8 @@ static uint64_t run(int cross, int threads, size_t pairs, size_t live_count)
 	uint64_t sum = 0;
 
 	for (int i = 0; i < threads; i++) {
-		worker_init(&makers[i], i, pairs / (size_t)threads, live_count / (size_t)threads, cross);
+		worker_init(&makers[i], i, pairs / (size_t)threads, live_count / (size_t)threads,
+			    cross);
 		eaters[i].ring = makers[i].ring;
 		eaters[i].todo = makers[i].todo;
 	}

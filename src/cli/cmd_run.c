@@ -30,7 +30,8 @@ enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
 
 struct run_options {
 	int mode, follow, report, format;
-	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes, error_exitcode;
+	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes,
+		error_exitcode;
 	uint64_t top, stack;
 	const char *heaps, *output, *report_file;
 	struct mt_text_list symbol_dirs, suppressions;

@@ -200,8 +200,8 @@ static int set_option(const struct parser *p, const struct mt_option *o, const c
 			return usage_error(p, "'--%s=%s' is no size (examples: 4096, 64K, 1.5M)",
 					   o->name, text);
 		if (*(const uint64_t *)value < o->min)
-			return usage_error(p, "'--%s=%s' is too small: %s is the least", o->name, text,
-					   o->least);
+			return usage_error(p, "'--%s=%s' is too small: %s is the least", o->name,
+					   text, o->least);
 		return 0;
 	case MT_OPTION_TIME:
 		if (mt_units_parse_time(text, value))

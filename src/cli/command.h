@@ -37,9 +37,9 @@ struct mt_option {
 	const char *choices; /* CHOICE: "leaks|live|..." */
 	uint64_t min, max;   /* NUMBER; SIZE: min only, and how it is said */
 	const char *least;
-	int set_value;       /* SET and FLAG: the value; FLAG 0 means true */
-	bool is_synonym;     /* accepted, listed in the man page only */
-	const char *help;    /* one sentence, lower case, no full stop */
+	int set_value;    /* SET and FLAG: the value; FLAG 0 means true */
+	bool is_synonym;  /* accepted, listed in the man page only */
+	const char *help; /* one sentence, lower case, no full stop */
 };
 
 struct mt_operands {

@@ -26,8 +26,8 @@
 #endif
 
 #define MT_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define MT_ALIGN_UP(x, a) (((x) + ((a) - 1)) & ~((__typeof__(x))(a) - 1))
-#define MT_ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a) - 1))
+#define MT_ALIGN_UP(x, a) (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))
+#define MT_ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a)-1))
 #define MT_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MT_MAX(a, b) ((a) > (b) ? (a) : (b))
 

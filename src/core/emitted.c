@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The four functions that compilers call on their own, for a large struct that is copied, cleared or
- * compared, even in freestanding code. Only the preload image has them, hidden; the link-time door
- * lies in a program that has a C library. Our own code says mt_mem_copy() and its fellows.
+ * The four functions that compilers call on their own, for a large struct that is copied, cleared
+ * or compared, even in freestanding code. Only the preload image has them, hidden; the link-time
+ * door lies in a program that has a C library. Our own code says mt_mem_copy() and its fellows.
  */
 #include "core/cc.h"
 

@@ -3,8 +3,8 @@
 #define MT_CORE_FMT_H
 
 /*
- * Text without libc, into a caller's buffer. Output that does not fit is cut; the buffer always ends
- * with NUL. Async-signal-safe.
+ * Text without libc, into a caller's buffer. Output that does not fit is cut; the buffer always
+ * ends with NUL. Async-signal-safe.
  */
 
 #include "core/cc.h"

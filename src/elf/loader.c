@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the loader's link map (glibc: _r_debug, musl: _dl_debug_addr, both as <link.h> describes) and
- * turns it into a module list. A static program has no loader: its only module comes from the
+ * Reads the loader's link map (glibc: _r_debug, musl: _dl_debug_addr, both as <link.h> describes)
+ * and turns it into a module list. A static program has no loader: its only module comes from the
  * kernel's auxiliary vector.
  */
 #include "elf/loader.h"
@@ -12,7 +12,8 @@
 #include "core/sys.h"
 #include "core/valgrind.h"
 
-/* Data symbols of the loader or libc; absent ones are NULL. Imports allowed by tools/imports.txt. */
+/* Data symbols of the loader or libc; absent ones are NULL. Imports allowed by tools/imports.txt.
+ */
 extern struct r_debug _r_debug __attribute__((weak));
 extern struct r_debug *_dl_debug_addr __attribute__((weak));
 extern void *__libc_stack_end __attribute__((weak));
@@ -48,10 +49,11 @@ static int read_unsure(const void *from, void *to, size_t len)
 	}
 	/*
 	 * Where process_vm_readv may be forbidden:
-	 * rt_sigprocmask with an invalid `how` reads the new mask first and then refuses: EFAULT tells an
-	 * unreadable address. Unlike process_vm_readv it is allowed by every seccomp filter in use.
-	 * What remains is a page that is unmapped between the question and the copy right after it: the
-	 * link maps' heap does not give single pages back, a library that is being closed may.
+	 * rt_sigprocmask with an invalid `how` reads the new mask first and then refuses: EFAULT
+	 * tells an unreadable address. Unlike process_vm_readv it is allowed by every seccomp
+	 * filter in use. What remains is a page that is unmapped between the question and the copy
+	 * right after it: the link maps' heap does not give single pages back, a library that is
+	 * being closed may.
 	 */
 	uintptr_t at = (uintptr_t)from, end = at + len;
 	int ask = !mt_under_valgrind(); /* it would print a line for each question */
@@ -86,8 +88,8 @@ const char *mt_loader_env(char **envp, const char *name)
 }
 
 /*
- * Is this argc, argv[], NULL as the kernel lays them out? The strings lie above the arrays. (A static
- * glibc program sets __libc_stack_end a little below the block.)
+ * Is this argc, argv[], NULL as the kernel lays them out? The strings lie above the arrays. (A
+ * static glibc program sets __libc_stack_end a little below the block.)
  */
 static int is_start_block(const long *block)
 {
@@ -189,7 +191,8 @@ static int module_from_map(const struct link_map *l, struct mt_module *ret_modul
 	if (!is_program || !phdr) {
 		Elf64_Ehdr e;
 		if (read_unsure((const void *)bias, &e, sizeof(e)) ||
-		    !mt_mem_equal(e.e_ident, ELFMAG, SELFMAG) || e.e_phentsize != sizeof(Elf64_Phdr))
+		    !mt_mem_equal(e.e_ident, ELFMAG, SELFMAG) ||
+		    e.e_phentsize != sizeof(Elf64_Phdr))
 			return -MT_EINVAL;
 		phdr = (const Elf64_Phdr *)(bias + e.e_phoff);
 		phnum = e.e_phnum;
@@ -272,7 +275,8 @@ static void keep_numbers(struct mt_module_list *list, const struct mt_module_lis
 {
 	for (uint32_t i = 0; i < list->count; i++) {
 		struct mt_module *m = &list->m[i];
-		const struct mt_module *old = previous ? mt_module_list_find(previous, m->lo) : NULL;
+		const struct mt_module *old =
+			previous ? mt_module_list_find(previous, m->lo) : NULL;
 		m->generation = list->generation;
 		if (!old || old->lo != m->lo || old->hi != m->hi || old->dynamic != m->dynamic ||
 		    old->fingerprint != m->fingerprint ||
@@ -322,8 +326,8 @@ struct mt_module_list *mt_loader_read_modules(const struct mt_module_list *previ
 	return list;
 }
 
-uint32_t mt_loader_search_order(const struct mt_module_list *list, const struct mt_module **ret_order,
-				uint32_t max)
+uint32_t mt_loader_search_order(const struct mt_module_list *list,
+				const struct mt_module **ret_order, uint32_t max)
 {
 	struct r_debug *d = debug_struct();
 	uint32_t n = 0;

@@ -31,22 +31,24 @@ const char *mt_loader_env(char **envp, const char *name);
 void mt_loader_init(const struct mt_start_block *block, int pid);
 
 /*
- * Who we are now (a forked child), and whether calls may be tried that a seccomp filter could punish.
+ * Who we are now (a forked child), and whether calls may be tried that a seccomp filter could
+ * punish.
  */
 enum mt_loader_care { MT_LOADER_TRY, MT_LOADER_CAREFUL };
 void mt_loader_set_process(int pid, enum mt_loader_care care);
 
 /*
- * A new list of all modules: the program, the libraries of every namespace, the vdso. `previous` (may
- * be NULL) supplies `number` and `generation` of modules that are still the same (same range, dynamic
- * section and build-id). The list is mapped memory that is never unmapped. NULL: no memory, or the
- * loader's list was in change and could not be read twice alike (the caller keeps the old list).
+ * A new list of all modules: the program, the libraries of every namespace, the vdso. `previous`
+ * (may be NULL) supplies `number` and `generation` of modules that are still the same (same range,
+ * dynamic section and build-id). The list is mapped memory that is never unmapped. NULL: no memory,
+ * or the loader's list was in change and could not be read twice alike (the caller keeps the old
+ * list).
  */
 struct mt_module_list *mt_loader_read_modules(const struct mt_module_list *previous);
 
 /* Modules in the order in which the loader searches them (first namespace), up to max. */
-uint32_t mt_loader_search_order(const struct mt_module_list *list, const struct mt_module **ret_order,
-				uint32_t max);
+uint32_t mt_loader_search_order(const struct mt_module_list *list,
+				const struct mt_module **ret_order, uint32_t max);
 
 /* Address of the function that the loader calls on each change of its list, or 0. */
 uintptr_t mt_loader_notifier(void);

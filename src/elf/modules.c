@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ELF images as they lie in memory: program headers, build-id, dynamic symbols. Only mapped memory is
- * read, never the file, so a deleted or replaced library makes no difference. The headers of a loaded
- * module are trusted as far as the loader itself trusts them; symbol tables are bounded by what the
- * hash tables say.
+ * ELF images as they lie in memory: program headers, build-id, dynamic symbols. Only mapped memory
+ * is read, never the file, so a deleted or replaced library makes no difference. The headers of a
+ * loaded module are trusted as far as the loader itself trusts them; symbol tables are bounded by
+ * what the hash tables say.
  */
 #include "elf/modules.h"
 
@@ -87,10 +87,11 @@ static int add_header(mt_module_reader *read, const Elf64_Phdr *ph, struct mt_mo
 	return 0;
 }
 
-int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
-			   struct mt_module *ret_module)
+int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint32_t phnum,
+			   uintptr_t bias, struct mt_module *ret_module)
 {
-	struct mt_module m = {.bias = bias, .phdr = phdr, .phnum = phnum, .name = "", .lo = UINTPTR_MAX};
+	struct mt_module m = {
+		.bias = bias, .phdr = phdr, .phnum = phnum, .name = "", .lo = UINTPTR_MAX};
 	uint64_t h = 0xcbf29ce484222325u;
 	uint8_t chunk[CHUNK_BYTES];
 	for (uint32_t i = 0; i < phnum; i++) {
@@ -101,7 +102,8 @@ int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint3
 	}
 	if (m.lo >= m.hi)
 		return -MT_EINVAL;
-	for (size_t at = 0; at < m.eh_frame_hdr_bytes && at < FINGERPRINT_BYTES; at += CHUNK_BYTES) {
+	for (size_t at = 0; at < m.eh_frame_hdr_bytes && at < FINGERPRINT_BYTES;
+	     at += CHUNK_BYTES) {
 		size_t bytes = MT_MIN(m.eh_frame_hdr_bytes - at, sizeof(chunk));
 		if (read(m.eh_frame_hdr + at, chunk, bytes))
 			return -MT_EFAULT;
@@ -172,7 +174,8 @@ static int symbol_matches(const struct dynamic_tables *t, uint32_t i, const char
 {
 	const Elf64_Sym *s = &t->sym[i];
 	unsigned type = ELF64_ST_TYPE(s->st_info);
-	if (s->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_NOTYPE && type != STT_OBJECT))
+	if (s->st_shndx == SHN_UNDEF ||
+	    (type != STT_FUNC && type != STT_NOTYPE && type != STT_OBJECT))
 		return 0;
 	if (t->versym && (t->versym[i] & 0x8000))
 		return 0; /* not the default version */
@@ -218,7 +221,8 @@ static uint32_t find_sysv(const struct dynamic_tables *t, const char *name)
 	}
 	if (!nbuckets)
 		return 0;
-	uint32_t left = nsyms; /* a chain cannot be longer than the table: damaged chains end here */
+	uint32_t left =
+		nsyms; /* a chain cannot be longer than the table: damaged chains end here */
 	for (uint32_t i = bucket[h % nbuckets]; i && i < nsyms && left--; i = chain[i])
 		if (symbol_matches(t, i, name))
 			return i;
@@ -266,7 +270,8 @@ const char *mt_module_nearest_symbol(const struct mt_module *m, uintptr_t addres
 		const Elf64_Sym *s = &t.sym[i];
 		if (s->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s->st_info) != STT_FUNC)
 			continue;
-		/* functions that are not exported lie between: no guess at what is behind the end */
+		/* functions that are not exported lie between: no guess at what is behind the end
+		 */
 		if (want < s->st_value || want - s->st_value >= s->st_size)
 			continue;
 		if (s->st_value < best_at || s->st_name >= t.str_bytes)

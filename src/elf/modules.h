@@ -15,26 +15,28 @@
 enum { MT_BUILD_ID_MAX = 32, MT_MODULE_PATH_MAX = 4096 };
 
 struct mt_module {
-	uintptr_t lo, hi; /* all PT_LOAD segments: [lo, hi) */
-	uintptr_t bias;   /* run-time address minus ELF virtual address */
+	uintptr_t lo, hi;           /* all PT_LOAD segments: [lo, hi) */
+	uintptr_t bias;             /* run-time address minus ELF virtual address */
 	uintptr_t text_lo, text_hi; /* executable and readable segments: [text_lo, text_hi) */
 	const Elf64_Phdr *phdr;
-	const Elf64_Dyn *dynamic; /* NULL: static program */
+	const Elf64_Dyn *dynamic;    /* NULL: static program */
 	const uint8_t *eh_frame_hdr; /* PT_GNU_EH_FRAME in memory, NULL: none */
 	size_t eh_frame_hdr_bytes;
-	const char *name; /* the loader's l_name: valid while the module is loaded; "" for the program */
+	const char *name; /* the loader's l_name: valid while the module is loaded; "" for the
+			     program */
 	uint32_t phnum;
-	uint32_t number; /* free for the list's user: memtrack's module number, 0 at first */
-	uint32_t generation; /* of the list in which it first stood */
-	uint64_t fingerprint; /* of name, headers and unwind table: tells libraries without build-id apart */
+	uint32_t number;      /* free for the list's user: memtrack's module number, 0 at first */
+	uint32_t generation;  /* of the list in which it first stood */
+	uint64_t fingerprint; /* of name, headers and unwind table: tells libraries without build-id
+				 apart */
 	uint8_t build_id_bytes;
 	uint8_t build_id[MT_BUILD_ID_MAX];
 };
 
 struct mt_module_list {
 	uint32_t count;
-	uint32_t generation; /* rises with each list; 0 only in the empty list */
-	uint64_t map_bytes;  /* of this object */
+	uint32_t generation;  /* rises with each list; 0 only in the empty list */
+	uint64_t map_bytes;   /* of this object */
 	struct mt_module m[]; /* sorted by lo, disjoint */
 };
 
@@ -69,8 +71,8 @@ typedef int mt_module_reader(const void *from, void *to, size_t len);
  * The same for a module that another thread may unmap meanwhile: all of its memory is read through
  * `read`. -EFAULT when that fails.
  */
-int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
-			   struct mt_module *ret_module);
+int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint32_t phnum,
+			   uintptr_t bias, struct mt_module *ret_module);
 
 /*
  * The definition of a function in a module's dynamic symbol table (DT_GNU_HASH or DT_HASH): its
@@ -79,8 +81,9 @@ int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint3
 uintptr_t mt_module_symbol(const struct mt_module *m, const char *name);
 
 /*
- * The dynamic symbol of the function that holds address, the innermost where they overlap: its name (in
- * the module's memory, valid while it is loaded) and the distance from its start. NULL: none does.
+ * The dynamic symbol of the function that holds address, the innermost where they overlap: its name
+ * (in the module's memory, valid while it is loaded) and the distance from its start. NULL: none
+ * does.
  */
 const char *mt_module_nearest_symbol(const struct mt_module *m, uintptr_t address,
 				     uintptr_t *ret_offset);

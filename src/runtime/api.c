@@ -26,8 +26,8 @@ static struct mt_originals *originals(void)
 }
 
 /* Ends a call that may have got a block. */
-static void *finish(struct mt_thread *t, void *p, size_t size, enum mt_state_call call, const char *file,
-		    int line, const struct mt_caller *caller)
+static void *finish(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
+		    const char *file, int line, const struct mt_caller *caller)
 {
 	if (!p)
 		t->row->failed_allocs++;
@@ -52,7 +52,8 @@ void *memtrack_calloc(size_t n, size_t size, const char *file, int line)
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
 	void *p = originals()->calloc(n, size);
-	return how == MT_ENTER_TRACK ? finish(t, p, n * size, MT_CALL_CALLOC, file, line, &caller) : p;
+	return how == MT_ENTER_TRACK ? finish(t, p, n * size, MT_CALL_CALLOC, file, line, &caller)
+				     : p;
 }
 
 void *memtrack_realloc(void *old, size_t size, const char *file, int line)
@@ -92,7 +93,8 @@ void memtrack_free(void *p)
 	originals()->free(p);
 }
 
-static char *copy_text(const char *s, size_t len, const char *file, int line, const struct mt_caller *caller)
+static char *copy_text(const char *s, size_t len, const char *file, int line,
+		       const struct mt_caller *caller)
 {
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
@@ -101,7 +103,8 @@ static char *copy_text(const char *s, size_t len, const char *file, int line, co
 		mt_mem_copy(p, s, len);
 		p[len] = 0;
 	}
-	return how == MT_ENTER_TRACK ? finish(t, p, len + 1, MT_CALL_STRDUP, file, line, caller) : p;
+	return how == MT_ENTER_TRACK ? finish(t, p, len + 1, MT_CALL_STRDUP, file, line, caller)
+				     : p;
 }
 
 char *memtrack_strdup(const char *s, const char *file, int line)
@@ -250,7 +253,8 @@ static int copy_state(int fd)
 	if (!err)
 		err = write_all(fd, mt_rt.hdr, MT_STATE_HEADER_BYTES, 0);
 	if (!err)
-		err = write_all(fd, &kind, sizeof(kind), offsetof(struct mt_state_header, end_kind));
+		err = write_all(fd, &kind, sizeof(kind),
+				offsetof(struct mt_state_header, end_kind));
 	return err;
 }
 

@@ -3,8 +3,8 @@
 #define MT_RUNTIME_ARENA_H
 
 /*
- * Private memory of the tracker: one reserved mapping, handed out by bumping, never given back one by
- * one, dropped whole by a forked child. Starts as zeros. Any thread, async-signal-safe.
+ * Private memory of the tracker: one reserved mapping, handed out by bumping, never given back one
+ * by one, dropped whole by a forked child. Starts as zeros. Any thread, async-signal-safe.
  */
 
 #include "core/cc.h"
@@ -12,7 +12,8 @@
 /* Reserves address space (less under RLIMIT_AS or strict overcommit). 0 or -ENOMEM. */
 int mt_arena_reserve(void);
 
-/* bytes of zeroed memory, aligned to 64 (to 4096 from 4096 bytes up), or NULL when there is no room. */
+/* bytes of zeroed memory, aligned to 64 (to 4096 from 4096 bytes up), or NULL when there is no
+ * room. */
 void *mt_arena_take(size_t bytes);
 
 /* Gives back address space from the arena's end, keeping room for as much again as is in use. */

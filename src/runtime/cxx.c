@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * operator new and delete, all 22 forms. Where they are not the allocator's own (libstdc++ over
- * malloc), the hook jumps on: the malloc and free inside are recorded, with operator new in the stack,
- * and an exception passes no frame of ours. Where the allocator's module defines them (jemalloc,
- * tcmalloc, mimalloc) nothing comes back through malloc, so the block is recorded here; the guard is
- * not held during the call, because the call may throw.
+ * malloc), the hook jumps on: the malloc and free inside are recorded, with operator new in the
+ * stack, and an exception passes no frame of ours. Where the allocator's module defines them
+ * (jemalloc, tcmalloc, mimalloc) nothing comes back through malloc, so the block is recorded here;
+ * the guard is not held during the call, because the call may throw.
  */
 #include "runtime/names.h"
 #include "runtime/provider.h"
@@ -29,13 +29,15 @@ MT_INLINE void *original_of(int form)
 }
 
 /* Records a block from the allocator's own operator new, unless a malloc hook saw it already. */
-static MT_NOINLINE void *record_new(void *p, size_t size, int array, uint64_t before, struct mt_caller caller)
+static MT_NOINLINE void *record_new(void *p, size_t size, int array, uint64_t before,
+				    struct mt_caller caller)
 {
 	struct mt_thread *t;
 	if (p && mt_enter(&t) == MT_ENTER_TRACK) {
 		int seen = t->last_pointer == (uint64_t)p && t->row->alloc_sequence != before;
 		if (!seen && mt_recording())
-			mt_record_alloc(t, p, size, array ? MT_CALL_NEW_ARRAY : MT_CALL_NEW, &caller, 0);
+			mt_record_alloc(t, p, size, array ? MT_CALL_NEW_ARRAY : MT_CALL_NEW,
+					&caller, 0);
 		mt_leave(t);
 	}
 	return p;
@@ -48,25 +50,25 @@ static uint64_t sequence_now(void)
 }
 
 /* params and args as the form has them; the tail call leaves no frame. */
-#define DEFINE_NEW(form, name, array, params, args)                                                \
-	MT_HOOK_ATTR void *MT_HOOK(name) params;                                                   \
-	MT_HOOK_ATTR void *MT_HOOK(name) params                                                    \
-	{                                                                                          \
-		void *(*original) params = (void *(*)params)original_of(form);                     \
-		if (MT_LIKELY(!mt_cxx_own[form]))                                                  \
-			return original args;                                                      \
-		uint64_t before = sequence_now();                                                  \
-		return record_new(original args, size, array, before, MT_CALLER());                \
+#define DEFINE_NEW(form, name, array, params, args) \
+	MT_HOOK_ATTR void *MT_HOOK(name) params; \
+	MT_HOOK_ATTR void *MT_HOOK(name) params \
+	{ \
+		void *(*original)params = (void *(*)params)original_of(form); \
+		if (MT_LIKELY(!mt_cxx_own[form])) \
+			return original args; \
+		uint64_t before = sequence_now(); \
+		return record_new(original args, size, array, before, MT_CALLER()); \
 	}
 
-#define DEFINE_DELETE(form, name, params, args)                                                    \
-	MT_HOOK_ATTR void MT_HOOK(name) params;                                                    \
-	MT_HOOK_ATTR void MT_HOOK(name) params                                                     \
-	{                                                                                          \
-		void (*original) params = (void (*)params)original_of(form);                       \
-		if (MT_UNLIKELY(mt_cxx_own[form]))                                                 \
-			mt_record_free_call(p);                                                          \
-		original args;                                                                     \
+#define DEFINE_DELETE(form, name, params, args) \
+	MT_HOOK_ATTR void MT_HOOK(name) params; \
+	MT_HOOK_ATTR void MT_HOOK(name) params \
+	{ \
+		void(*original) params = (void(*) params)original_of(form); \
+		if (MT_UNLIKELY(mt_cxx_own[form])) \
+			mt_record_free_call(p); \
+		original args; \
 	}
 
 DEFINE_NEW(0, _Znwm, 0, (size_t size), (size))
@@ -75,10 +77,10 @@ DEFINE_NEW(2, _ZnwmRKSt9nothrow_t, 0, (size_t size, const nothrow_ref *n), (size
 DEFINE_NEW(3, _ZnamRKSt9nothrow_t, 1, (size_t size, const nothrow_ref *n), (size, n))
 DEFINE_NEW(4, _ZnwmSt11align_val_t, 0, (size_t size, size_t align), (size, align))
 DEFINE_NEW(5, _ZnamSt11align_val_t, 1, (size_t size, size_t align), (size, align))
-DEFINE_NEW(6, _ZnwmSt11align_val_tRKSt9nothrow_t, 0, (size_t size, size_t align, const nothrow_ref *n),
-	   (size, align, n))
-DEFINE_NEW(7, _ZnamSt11align_val_tRKSt9nothrow_t, 1, (size_t size, size_t align, const nothrow_ref *n),
-	   (size, align, n))
+DEFINE_NEW(6, _ZnwmSt11align_val_tRKSt9nothrow_t, 0,
+	   (size_t size, size_t align, const nothrow_ref *n), (size, align, n))
+DEFINE_NEW(7, _ZnamSt11align_val_tRKSt9nothrow_t, 1,
+	   (size_t size, size_t align, const nothrow_ref *n), (size, align, n))
 DEFINE_DELETE(8, _ZdlPv, (void *p), (p))
 DEFINE_DELETE(9, _ZdaPv, (void *p), (p))
 DEFINE_DELETE(10, _ZdlPvm, (void *p, size_t size), (p, size))
@@ -89,10 +91,10 @@ DEFINE_DELETE(14, _ZdlPvSt11align_val_t, (void *p, size_t align), (p, align))
 DEFINE_DELETE(15, _ZdaPvSt11align_val_t, (void *p, size_t align), (p, align))
 DEFINE_DELETE(16, _ZdlPvmSt11align_val_t, (void *p, size_t size, size_t align), (p, size, align))
 DEFINE_DELETE(17, _ZdaPvmSt11align_val_t, (void *p, size_t size, size_t align), (p, size, align))
-DEFINE_DELETE(18, _ZdlPvSt11align_val_tRKSt9nothrow_t, (void *p, size_t align, const nothrow_ref *n),
-	      (p, align, n))
-DEFINE_DELETE(19, _ZdaPvSt11align_val_tRKSt9nothrow_t, (void *p, size_t align, const nothrow_ref *n),
-	      (p, align, n))
+DEFINE_DELETE(18, _ZdlPvSt11align_val_tRKSt9nothrow_t,
+	      (void *p, size_t align, const nothrow_ref *n), (p, align, n))
+DEFINE_DELETE(19, _ZdaPvSt11align_val_tRKSt9nothrow_t,
+	      (void *p, size_t align, const nothrow_ref *n), (p, align, n))
 DEFINE_DELETE(20, _ZdlPvmRKSt9nothrow_t, (void *p, size_t size, const nothrow_ref *n), (p, size, n))
 DEFINE_DELETE(21, _ZdaPvmRKSt9nothrow_t, (void *p, size_t size, const nothrow_ref *n), (p, size, n))
 #endif

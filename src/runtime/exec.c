@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exec and posix_spawn: a followed child gets the tracker's variables even from a program that clears
- * its environment; a child that could not load the runtime (another class or machine, or --follow=none)
- * gets an environment without it, so that the loader prints nothing. The environment of this process is
- * never changed: the callee gets a copy of the array.
+ * exec and posix_spawn: a followed child gets the tracker's variables even from a program that
+ * clears its environment; a child that could not load the runtime (another class or machine, or
+ * --follow=none) gets an environment without it, so that the loader prints nothing. The environment
+ * of this process is never changed: the callee gets a copy of the array.
  *
- * May run in a vfork child, on its parent's memory: the copy lies in a buffer of the thread, which the
- * next exec of the thread uses again.
+ * May run in a vfork child, on its parent's memory: the copy lies in a buffer of the thread, which
+ * the next exec of the thread uses again.
  */
 #include <elf.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ extern int *__errno_location(void) __attribute__((weak));
 
 enum { SCRIPT_LEVELS = 4, FOLLOW_BYTES = 8192, FOLLOW_LINES = 8, ARGS_MAX = 65536 };
 
-static const char *const names[] = {"MEMTRACK_MODE",	  "MEMTRACK_OPTIONS", "MEMTRACK_DIR",
+static const char *const names[] = {"MEMTRACK_MODE", "MEMTRACK_OPTIONS", "MEMTRACK_DIR",
 				    "MEMTRACK_STATE_DIR", "MEMTRACK_LAUNCHER"};
 enum { PRELOAD_NAME_BYTES = 11 }; /* LD_PRELOAD= */
 
@@ -53,7 +53,8 @@ static void keep_line(const char *name, const char *value)
 	follow.used += (uint32_t)need;
 }
 
-/* Does the list (separated by blanks or colons) name us? Returns the entry, its length in *ret_len. */
+/* Does the list (separated by blanks or colons) name us? Returns the entry, its length in *ret_len.
+ */
 static const char *find_self(const char *list, size_t *ret_len)
 {
 	size_t self = mt_str_len(follow.self);
@@ -190,12 +191,13 @@ static void *copy_memory(size_t bytes)
 			return made;
 		}
 	}
-	long at = mt_sys_mmap(NULL, bytes, MT_PROT_READ | MT_PROT_WRITE, MT_MAP_PRIVATE | MT_MAP_ANONYMOUS,
-			      -1, 0);
+	long at = mt_sys_mmap(NULL, bytes, MT_PROT_READ | MT_PROT_WRITE,
+			      MT_MAP_PRIVATE | MT_MAP_ANONYMOUS, -1, 0);
 	return mt_sys_is_error(at) ? NULL : (void *)at;
 }
 
-/* LD_PRELOAD for the child, into f: the caller's value with or without us. 1 when anything is left. */
+/* LD_PRELOAD for the child, into f: the caller's value with or without us. 1 when anything is left.
+ */
 static int write_preload(struct mt_fmt *f, const char *value, int with_us)
 {
 	size_t len = 0;
@@ -290,8 +292,8 @@ static char *const *child_environment(int dir, const char *path, char *const *en
 	return edit(envp, with_us);
 }
 
-/* The program is about to become another one; taken back when the call returns. A vfork child is not
-   the program. */
+/* The program is about to become another one; taken back when the call returns. A vfork child is
+   not the program. */
 static void note_exec(uint32_t pending)
 {
 	if (mt_rt.phase == MT_RT_ON && mt_sys_getpid() == mt_rt.pid)
@@ -305,10 +307,10 @@ static int not_here(void)
 	return -1;
 }
 
-#define NEED(name)                                                                                 \
-	do {                                                                                       \
-		if (!mt_system.name && (mt_provider_resolve() || !mt_system.name))                 \
-			return not_here();                                                         \
+#define NEED(name) \
+	do { \
+		if (!mt_system.name && (mt_provider_resolve() || !mt_system.name)) \
+			return not_here(); \
 	} while (0)
 
 MT_PUBLIC int execve(const char *path, char *const *argv, char *const *envp);
@@ -408,15 +410,15 @@ static int exec_list(enum form form, const char *path, const char *first, va_lis
 	return err;
 }
 
-#define DEFINE_EXEC_LIST(name, form)                                                               \
-	MT_PUBLIC int name(const char *path, const char *first, ...);                              \
-	MT_PUBLIC int name(const char *path, const char *first, ...)                               \
-	{                                                                                          \
-		va_list args;                                                                      \
-		va_start(args, first);                                                             \
-		int err = exec_list(form, path, first, &args);                                     \
-		va_end(args);                                                                      \
-		return err;                                                                        \
+#define DEFINE_EXEC_LIST(name, form) \
+	MT_PUBLIC int name(const char *path, const char *first, ...); \
+	MT_PUBLIC int name(const char *path, const char *first, ...) \
+	{ \
+		va_list args; \
+		va_start(args, first); \
+		int err = exec_list(form, path, first, &args); \
+		va_end(args); \
+		return err; \
 	}
 
 DEFINE_EXEC_LIST(execl, FORM_PATH)

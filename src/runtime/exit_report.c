@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The report that a program prints about itself. Lines are key=value so that scripts can read them. */
+/* The report that a program prints about itself. Lines are key=value so that scripts can read them.
+ */
 #include "runtime/exit_report.h"
 
 #include "core/fmt.h"
@@ -95,10 +96,13 @@ static void print_frame(struct mt_fmt *f, const struct mt_state_node *node)
 	}
 	mt_fmt_str(f, base_name(string_at(modules[number].path_string)));
 	mt_fmt_str(f, "+0x");
-	mt_fmt_hex(f, node->pc - 1 - modules[number].bias, 1); /* in the call, as other tools look it up */
+	mt_fmt_hex(f, node->pc - 1 - modules[number].bias,
+		   1); /* in the call, as other tools look it up */
 	const struct mt_module *m = mt_module_list_find(mt_unwind.modules, node->pc - 1);
 	uintptr_t offset = 0;
-	const char *name = m && m->number == number ? mt_module_nearest_symbol(m, node->pc - 1, &offset) : NULL;
+	const char *name = m && m->number == number
+				   ? mt_module_nearest_symbol(m, node->pc - 1, &offset)
+				   : NULL;
 	if (!name)
 		return;
 	mt_fmt_str(f, "(");
@@ -123,7 +127,8 @@ static void print_suspect(uint32_t site, const struct suspect *s)
 	mt_fmt_str(&f, "\n  callstack_hash=0x");
 	mt_fmt_hex(&f, stack_hash(node), 16);
 	mt_fmt_str(&f, "\n  allocation_site:");
-	for (int n = 0; node >= MT_NODE_ROOTS && n < FRAMES_SHOWN; n++, node = mt_rt.nodes[node].parent)
+	for (int n = 0; node >= MT_NODE_ROOTS && n < FRAMES_SHOWN;
+	     n++, node = mt_rt.nodes[node].parent)
 		print_frame(&f, &mt_rt.nodes[node]);
 	mt_fmt_str(&f, "\n");
 	print(&f, buf);
@@ -143,7 +148,8 @@ static void print_totals(void)
 	char buf[2048];
 	struct mt_fmt f;
 	struct mt_state_totals sum = {0};
-	uint64_t threads = MT_MIN(mt_rt.region[MT_REGION_THREADS]->used, mt_rt.region[MT_REGION_THREADS]->capacity);
+	uint64_t threads = MT_MIN(mt_rt.region[MT_REGION_THREADS]->used,
+				  mt_rt.region[MT_REGION_THREADS]->capacity);
 	uint64_t missed = 0;
 	for (uint64_t i = 1; i < threads; i++) {
 		const struct mt_state_totals *t = &mt_rt.threads[i].totals[MT_CLASS_MALLOC];
@@ -161,7 +167,8 @@ static void print_totals(void)
 	uint64_t live = sum.bytes - sum.freed_bytes;
 	print_number(&f, "peak_alloc_bytes", MT_MAX((uint64_t)mt_rt.hdr->peak_bytes, live));
 	if (!mt_rt.single)
-		print_number(&f, "peak_bound_bytes", (uint64_t)MT_PEAK_STEP * mt_rt.hdr->threads_seen);
+		print_number(&f, "peak_bound_bytes",
+			     (uint64_t)MT_PEAK_STEP * mt_rt.hdr->threads_seen);
 	print_number(&f, "current_alloc_bytes", live);
 	for (size_t i = 0; i < MT_ARRAY_LEN(mt_rt.hdr->lost); i++)
 		missed += mt_rt.hdr->lost[i];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What mimalloc, tcmalloc and jemalloc export beyond the malloc family, under their prefixed names. The
- * original runs without the guard (some throw); a block that a hook of the plain family saw on the way is
- * not recorded twice. jemalloc's unprefixed mallocx family is not hooked: programs ask by weak references
- * to those names whether jemalloc is there.
+ * What mimalloc, tcmalloc and jemalloc export beyond the malloc family, under their prefixed names.
+ * The original runs without the guard (some throw); a block that a hook of the plain family saw on
+ * the way is not recorded twice. jemalloc's unprefixed mallocx family is not hooked: programs ask
+ * by weak references to those names whether jemalloc is there.
  */
 #include "core/sys.h"
 #include "runtime/provider.h"
@@ -56,7 +56,8 @@ static void begin_move(struct extra_move *m, const void *old, struct mt_caller c
 
 enum on_failure { KEEPS_OLD, FREES_OLD };
 
-static void *end_move(struct extra_move *m, const void *old, void *p, size_t size, enum on_failure failure)
+static void *end_move(struct extra_move *m, const void *old, void *p, size_t size,
+		      enum on_failure failure)
 {
 	struct mt_thread *t;
 	if (m->known && mt_enter(&t) == MT_ENTER_TRACK) {
@@ -85,54 +86,55 @@ static size_t text_bytes(const char *s, size_t most)
 	return n + 1;
 }
 
-/* The original of this very hook, looked up once; absent: NULL (nobody can have linked against it). */
-#define ORIGINAL(name, type)                                                                       \
-	({                                                                                         \
-		static void *found;                                                                \
-		void *f = __atomic_load_n(&found, __ATOMIC_RELAXED);                               \
-		if (MT_UNLIKELY(!f)) {                                                             \
-			f = mt_provider_find(#name);                                               \
-			__atomic_store_n(&found, f, __ATOMIC_RELAXED);                             \
-		}                                                                                  \
-		(type) f;                                                                          \
+/* The original of this very hook, looked up once; absent: NULL (nobody can have linked against it).
+ */
+#define ORIGINAL(name, type) \
+	({ \
+		static void *found; \
+		void *f = __atomic_load_n(&found, __ATOMIC_RELAXED); \
+		if (MT_UNLIKELY(!f)) { \
+			f = mt_provider_find(#name); \
+			__atomic_store_n(&found, f, __ATOMIC_RELAXED); \
+		} \
+		(type) f; \
 	})
 
 /* two steps: the argument lists below are macros */
 #define ALLOC(...) DEFINE_ALLOC(__VA_ARGS__)
-#define DEFINE_ALLOC(name, call, params, args, bytes)                                              \
-	MT_PUBLIC void *name params;                                                               \
-	MT_PUBLIC void *name params                                                                \
-	{                                                                                          \
-		struct extra_call c;                                                               \
-		void *(*original) params = ORIGINAL(name, void *(*)params);                        \
-		if (!original)                                                                     \
-			return NULL;                                                               \
-		begin_call(&c, MT_CALLER());                                                       \
-		void *p = original args;                                                           \
-		return end_call(&c, p, bytes, call);                                               \
+#define DEFINE_ALLOC(name, call, params, args, bytes) \
+	MT_PUBLIC void *name params; \
+	MT_PUBLIC void *name params \
+	{ \
+		struct extra_call c; \
+		void *(*original)params = ORIGINAL(name, void *(*)params); \
+		if (!original) \
+			return NULL; \
+		begin_call(&c, MT_CALLER()); \
+		void *p = original args; \
+		return end_call(&c, p, bytes, call); \
 	}
 
-#define MOVE(name, failure, params, args, bytes)                                                   \
-	MT_PUBLIC void *name params;                                                               \
-	MT_PUBLIC void *name params                                                                \
-	{                                                                                          \
-		struct extra_move m;                                                               \
-		void *(*original) params = ORIGINAL(name, void *(*)params);                        \
-		if (!original)                                                                     \
-			return NULL;                                                               \
-		begin_move(&m, old, MT_CALLER());                                                  \
-		void *p = original args;                                                           \
-		return end_move(&m, old, p, bytes, failure);                                       \
+#define MOVE(name, failure, params, args, bytes) \
+	MT_PUBLIC void *name params; \
+	MT_PUBLIC void *name params \
+	{ \
+		struct extra_move m; \
+		void *(*original)params = ORIGINAL(name, void *(*)params); \
+		if (!original) \
+			return NULL; \
+		begin_move(&m, old, MT_CALLER()); \
+		void *p = original args; \
+		return end_move(&m, old, p, bytes, failure); \
 	}
 
-#define FREE(name, params, args)                                                                   \
-	MT_PUBLIC void name params;                                                                \
-	MT_PUBLIC void name params                                                                 \
-	{                                                                                          \
-		void (*original) params = ORIGINAL(name, void (*)params);                          \
-		mt_record_free_call(p);                                                            \
-		if (original)                                                                      \
-			original args;                                                             \
+#define FREE(name, params, args) \
+	MT_PUBLIC void name params; \
+	MT_PUBLIC void name params \
+	{ \
+		void(*original) params = ORIGINAL(name, void(*) params); \
+		mt_record_free_call(p); \
+		if (original) \
+			original args; \
 	}
 
 #define ONE (size_t size), (size), size
@@ -161,11 +163,15 @@ MOVE(mi_rezalloc, KEEPS_OLD, (void *old, size_t size), (old, size), size)
 MOVE(mi_reallocf, FREES_OLD, (void *old, size_t size), (old, size), size)
 MOVE(mi_new_realloc, KEEPS_OLD, (void *old, size_t size), (old, size), size)
 MOVE(mi_reallocn, KEEPS_OLD, (void *old, size_t n, size_t each), (old, n, each), product(n, each))
-MOVE(mi_reallocarray, KEEPS_OLD, (void *old, size_t n, size_t each), (old, n, each), product(n, each))
+MOVE(mi_reallocarray, KEEPS_OLD, (void *old, size_t n, size_t each), (old, n, each),
+     product(n, each))
 MOVE(mi_recalloc, KEEPS_OLD, (void *old, size_t n, size_t each), (old, n, each), product(n, each))
-MOVE(mi_new_reallocn, KEEPS_OLD, (void *old, size_t n, size_t each), (old, n, each), product(n, each))
-MOVE(mi_realloc_aligned, KEEPS_OLD, (void *old, size_t size, size_t align), (old, size, align), size)
-MOVE(mi_rezalloc_aligned, KEEPS_OLD, (void *old, size_t size, size_t align), (old, size, align), size)
+MOVE(mi_new_reallocn, KEEPS_OLD, (void *old, size_t n, size_t each), (old, n, each),
+     product(n, each))
+MOVE(mi_realloc_aligned, KEEPS_OLD, (void *old, size_t size, size_t align), (old, size, align),
+     size)
+MOVE(mi_rezalloc_aligned, KEEPS_OLD, (void *old, size_t size, size_t align), (old, size, align),
+     size)
 FREE(mi_cfree, (void *p), (p))
 FREE(mi_free_size, (void *p, size_t x), (p, x))
 FREE(mi_free_aligned, (void *p, size_t x), (p, x))

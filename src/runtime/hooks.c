@@ -2,9 +2,9 @@
 /*
  * The malloc family under its plain and prefixed names.
  *
- * Order: an allocation is recorded after the real call, a free before it; realloc takes the old block
- * out before the real call (another thread may get the address at once) and puts it back when the call
- * fails. Nothing here touches errno: the tracker makes raw system calls only.
+ * Order: an allocation is recorded after the real call, a free before it; realloc takes the old
+ * block out before the real call (another thread may get the address at once) and puts it back when
+ * the call fails. Nothing here touches errno: the tracker makes raw system calls only.
  *
  * The real allocator runs with the guard held: what it calls back through us (calloc -> malloc in
  * musl) is its own business and passes through.
@@ -19,7 +19,8 @@ extern int *__errno_location(void) __attribute__((weak));
 /* An original that is not there (yet): look again; prefixed names fall back on the plain family. */
 MT_COLD static void find_original(enum mt_family family)
 {
-	void **mine = (void **)&mt_original[family], **plain = (void **)&mt_original[MT_FAMILY_PLAIN];
+	void **mine = (void **)&mt_original[family],
+	     **plain = (void **)&mt_original[MT_FAMILY_PLAIN];
 	if (!plain[0])
 		mt_provider_resolve();
 	else
@@ -30,11 +31,11 @@ MT_COLD static void find_original(enum mt_family family)
 		mine[i] = plain[i];
 }
 
-#define ORIGINAL(family, name)                                                                     \
-	({                                                                                         \
-		if (MT_UNLIKELY(!mt_original[family].name))                                        \
-			find_original(family);                                                     \
-		mt_original[family].name;                                                          \
+#define ORIGINAL(family, name) \
+	({ \
+		if (MT_UNLIKELY(!mt_original[family].name)) \
+			find_original(family); \
+		mt_original[family].name; \
 	})
 
 MT_COLD static void *no_memory(void)
@@ -102,9 +103,10 @@ MT_INLINE void do_free(enum mt_family family, void *p)
 typedef void *(*realloc_function)(void *, size_t);
 typedef void *(*reallocarray_function)(void *, size_t, size_t);
 
-/* `size` is what the call asks for, UINT64_MAX when the product overflowed (the original refuses). */
-MT_INLINE void *do_realloc(void *old, size_t size, struct mt_caller *caller, void *(*call)(void *args),
-			   void *args)
+/* `size` is what the call asks for, UINT64_MAX when the product overflowed (the original refuses).
+ */
+MT_INLINE void *do_realloc(void *old, size_t size, struct mt_caller *caller,
+			   void *(*call)(void *args), void *args)
 {
 	struct mt_thread *t;
 	struct mt_gone gone = {0};
@@ -197,43 +199,43 @@ static void *do_page_aligned(void *(*original)(size_t), size_t size, struct mt_c
 	return finish(t, p, size, MT_CALL_ALIGNED, &caller);
 }
 
-#define DEFINE_FAMILY(prefix, family)                                                              \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size);                                   \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size)                                    \
-	{                                                                                          \
-		return do_malloc(family, size, MT_CALLER());                                       \
-	}                                                                                          \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each);                         \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each)                          \
-	{                                                                                          \
-		return do_calloc(family, n, each, MT_CALLER());                                    \
-	}                                                                                          \
-	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p);                                          \
-	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p)                                           \
-	{                                                                                          \
-		do_free(family, p);                                                                \
-	}                                                                                          \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size);                       \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size)                        \
-	{                                                                                          \
-		struct mt_caller caller = MT_CALLER();                                             \
-		struct realloc_args a = {(void *)ORIGINAL(family, realloc), old, size, 0};         \
-		return do_realloc(old, size, &caller, call_realloc, &a);                           \
-	}                                                                                          \
-	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size);   \
-	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size)    \
-	{                                                                                          \
-		return do_posix_memalign(family, out, align, size, MT_CALLER());                   \
-	}                                                                                          \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size);                   \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size)                    \
-	{                                                                                          \
-		return do_aligned(ORIGINAL(family, memalign), align, size, MT_CALLER());           \
-	}                                                                                          \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size);              \
-	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size)               \
-	{                                                                                          \
-		return do_aligned(ORIGINAL(family, aligned_alloc), align, size, MT_CALLER());      \
+#define DEFINE_FAMILY(prefix, family) \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size); \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size) \
+	{ \
+		return do_malloc(family, size, MT_CALLER()); \
+	} \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each); \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each) \
+	{ \
+		return do_calloc(family, n, each, MT_CALLER()); \
+	} \
+	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p); \
+	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p) \
+	{ \
+		do_free(family, p); \
+	} \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size); \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size) \
+	{ \
+		struct mt_caller caller = MT_CALLER(); \
+		struct realloc_args a = {(void *)ORIGINAL(family, realloc), old, size, 0}; \
+		return do_realloc(old, size, &caller, call_realloc, &a); \
+	} \
+	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size); \
+	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size) \
+	{ \
+		return do_posix_memalign(family, out, align, size, MT_CALLER()); \
+	} \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size); \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size) \
+	{ \
+		return do_aligned(ORIGINAL(family, memalign), align, size, MT_CALLER()); \
+	} \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size); \
+	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size) \
+	{ \
+		return do_aligned(ORIGINAL(family, aligned_alloc), align, size, MT_CALLER()); \
 	}
 
 DEFINE_FAMILY(, MT_FAMILY_PLAIN)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Slow halves of the page map, and the hash of large blocks (16 shards, each behind a bounded lock). */
+/* Slow halves of the page map, and the hash of large blocks (16 shards, each behind a bounded
+ * lock). */
 #include "runtime/index.h"
 
 #include "core/sys.h"
@@ -14,7 +15,8 @@ int mt_index_init(uint32_t granule_shift)
 	return mt_rt.index_top ? 0 : -MT_ENOMEM;
 }
 
-/* The object that *place points to, made when it is not there; a lost race wastes address space only. */
+/* The object that *place points to, made when it is not there; a lost race wastes address space
+ * only. */
 static void *get_or_make(void **place, size_t bytes)
 {
 	void *have = __atomic_load_n(place, __ATOMIC_ACQUIRE);
@@ -39,8 +41,10 @@ MT_COLD uint32_t *mt_index_slot_slow(uint64_t address)
 		return NULL;
 	size_t leaf_bytes = sizeof(uint32_t) << (MT_INDEX_LEAF_BITS - mt_rt.index_shift);
 	uint32_t *leaf = get_or_make(
-		&middle[address >> MT_INDEX_LEAF_BITS & ((1 << MT_INDEX_MIDDLE_BITS) - 1)], leaf_bytes);
-	return leaf ? &leaf[(address & ((1u << MT_INDEX_LEAF_BITS) - 1)) >> mt_rt.index_shift] : NULL;
+		&middle[address >> MT_INDEX_LEAF_BITS & ((1 << MT_INDEX_MIDDLE_BITS) - 1)],
+		leaf_bytes);
+	return leaf ? &leaf[(address & ((1u << MT_INDEX_LEAF_BITS) - 1)) >> mt_rt.index_shift]
+		    : NULL;
 }
 
 enum { SHARDS = 16, FIRST_SLOTS = 256 };
@@ -48,13 +52,13 @@ enum { SHARDS = 16, FIRST_SLOTS = 256 };
 /* Open addressing with linear probing and backward-shift deletion; at most 3/4 full. */
 struct shard {
 	uint32_t lock;
-	uint32_t free_head; /* records given back, linked through their sequence word */
+	uint32_t free_head;  /* records given back, linked through their sequence word */
 	uint32_t mask, used; /* guarded by lock */
 	struct entry {
 		uint64_t key;
 		uint32_t record;
 		uint32_t reserved;
-	} *entry;
+	} * entry;
 } __attribute__((aligned(64)));
 
 static struct shard shards[SHARDS];
@@ -94,7 +98,8 @@ static int make_room(struct shard *s)
 	struct entry *old = s->entry, *made = mt_arena_take(slots * sizeof(*made));
 	if (!made)
 		return -MT_ENOMEM;
-	__atomic_store_n(&s->entry, made, __ATOMIC_RELAXED); /* mt_large_remove() peeks without the lock */
+	__atomic_store_n(&s->entry, made,
+			 __ATOMIC_RELAXED); /* mt_large_remove() peeks without the lock */
 	s->mask = slots - 1;
 	for (uint32_t i = 0; old && i <= old_mask; i++)
 		if (old[i].record)
@@ -111,8 +116,8 @@ static uint32_t take_record(struct shard *s)
 	return r;
 }
 
-uint32_t mt_large_insert(uint64_t address, uint32_t heap, uint64_t size, uint32_t cell, uint32_t unit,
-			 uint32_t sequence)
+uint32_t mt_large_insert(uint64_t address, uint32_t heap, uint64_t size, uint32_t cell,
+			 uint32_t unit, uint32_t sequence)
 {
 	uint64_t key = mt_index_key(address, heap);
 	struct shard *s = shard_of(mix(key));

@@ -3,11 +3,12 @@
 #define MT_RUNTIME_INDEX_H
 
 /*
- * Address -> live record. Blocks below MT_LARGE_BYTES: a three-level page map with one 32-bit record
- * number per granule; the granule is the allocator's least spacing of blocks, so one granule never
- * holds two. No lock: the program itself orders the allocation of a block before its free, and a free
- * is recorded before the allocator may hand the address out again. Everything else (large blocks,
- * addresses from 2^48 up, custom heaps, two blocks in one granule) lies in a sharded hash table.
+ * Address -> live record. Blocks below MT_LARGE_BYTES: a three-level page map with one 32-bit
+ * record number per granule; the granule is the allocator's least spacing of blocks, so one granule
+ * never holds two. No lock: the program itself orders the allocation of a block before its free,
+ * and a free is recorded before the allocator may hand the address out again. Everything else
+ * (large blocks, addresses from 2^48 up, custom heaps, two blocks in one granule) lies in a sharded
+ * hash table.
  *
  *   address:  | top 14 bits | middle 12 bits | leaf 22 bits, in granules |
  */
@@ -29,14 +30,14 @@ MT_INLINE uint32_t *mt_index_find(uint64_t address)
 {
 	if (MT_UNLIKELY(address >> MT_INDEX_ADDRESS_BITS))
 		return NULL;
-	void **middle = __atomic_load_n((void ***)&mt_rt.index_top[address >> (MT_INDEX_LEAF_BITS +
-									      MT_INDEX_MIDDLE_BITS)],
-					__ATOMIC_ACQUIRE);
+	void **middle = __atomic_load_n(
+		(void ***)&mt_rt.index_top[address >> (MT_INDEX_LEAF_BITS + MT_INDEX_MIDDLE_BITS)],
+		__ATOMIC_ACQUIRE);
 	if (MT_UNLIKELY(!middle))
 		return NULL;
-	uint32_t *leaf = __atomic_load_n(
-		(uint32_t **)&middle[address >> MT_INDEX_LEAF_BITS & ((1 << MT_INDEX_MIDDLE_BITS) - 1)],
-		__ATOMIC_ACQUIRE);
+	uint32_t *leaf = __atomic_load_n((uint32_t **)&middle[address >> MT_INDEX_LEAF_BITS &
+							      ((1 << MT_INDEX_MIDDLE_BITS) - 1)],
+					 __ATOMIC_ACQUIRE);
 	if (MT_UNLIKELY(!leaf))
 		return NULL;
 	return &leaf[(address & ((1u << MT_INDEX_LEAF_BITS) - 1)) >> mt_rt.index_shift];
@@ -53,15 +54,16 @@ int mt_index_init(uint32_t granule_shift);
 
 /* --- the hash of large blocks --- */
 
-/* Key of a block: the same address may be live in two heaps at once (a pool inside a malloc block). */
+/* Key of a block: the same address may be live in two heaps at once (a pool inside a malloc block).
+ */
 MT_INLINE uint64_t mt_index_key(uint64_t address, uint32_t heap)
 {
 	return address ^ (uint64_t)heap << 56;
 }
 
 /* Takes a record for a block, fills it and enters it. Record number, or 0 (full, no lock). */
-uint32_t mt_large_insert(uint64_t address, uint32_t heap, uint64_t size, uint32_t cell, uint32_t unit,
-			 uint32_t sequence);
+uint32_t mt_large_insert(uint64_t address, uint32_t heap, uint64_t size, uint32_t cell,
+			 uint32_t unit, uint32_t sequence);
 
 /* Removes a block and gives its record back; 1 and *ret_copy as it was, or 0 when there is none. */
 int mt_large_remove(uint64_t address, uint32_t heap, struct mt_state_large *ret_copy);

@@ -2,13 +2,12 @@
 /*
  * Calls by which a program limits itself, and what they mean for its guest:
  *
- *   mlockall, setrlimit(RLIMIT_AS): our reserved address space would be locked in, or eat the limit.
- *     What is not in use is given back first.
- *   prctl(PR_SET_NO_NEW_PRIVS): a filter may be coming, set by a call that we do not see. From then on
- *     hooks make only calls that malloc itself makes (mmap, madvise, futex).
- *   prctl(PR_SET_SECCOMP): the filter is here. Some storage is taken in advance, then hooks make no call
- *     at all; what does not fit is counted.
- *   prctl(PR_SET_NAME), pthread_setname_np: the thread's name, without asking the kernel for it.
+ *   mlockall, setrlimit(RLIMIT_AS): our reserved address space would be locked in, or eat the
+ * limit. What is not in use is given back first. prctl(PR_SET_NO_NEW_PRIVS): a filter may be
+ * coming, set by a call that we do not see. From then on hooks make only calls that malloc itself
+ * makes (mmap, madvise, futex). prctl(PR_SET_SECCOMP): the filter is here. Some storage is taken in
+ * advance, then hooks make no call at all; what does not fit is counted. prctl(PR_SET_NAME),
+ * pthread_setname_np: the thread's name, without asking the kernel for it.
  */
 #include <stdarg.h>
 
@@ -22,13 +21,21 @@
 
 #ifndef MT_BUILD_WRAP
 
-enum { PR_SET_NAME = 15, PR_SET_SECCOMP = 22, PR_SET_TSC = 26, PR_TSC_SIGSEGV = 2,
-       PR_SET_NO_NEW_PRIVS = 38, SECCOMP_MODE_STRICT = 1, SECCOMP_MODE_FILTER = 2, MCL_CURRENT = 1 };
+enum {
+	PR_SET_NAME = 15,
+	PR_SET_SECCOMP = 22,
+	PR_SET_TSC = 26,
+	PR_TSC_SIGSEGV = 2,
+	PR_SET_NO_NEW_PRIVS = 38,
+	SECCOMP_MODE_STRICT = 1,
+	SECCOMP_MODE_FILTER = 2,
+	MCL_CURRENT = 1
+};
 
-#define NEED(name)                                                                                 \
-	do {                                                                                       \
-		if (!mt_system.name && (mt_provider_resolve() || !mt_system.name))                 \
-			return -1;                                                                 \
+#define NEED(name) \
+	do { \
+		if (!mt_system.name && (mt_provider_resolve() || !mt_system.name)) \
+			return -1; \
 	} while (0)
 
 /* Gives back reserved address space, keeping room for about as much again as is in use. */
@@ -71,8 +78,10 @@ MT_PUBLIC int setrlimit64(int resource, const struct mt_rlimit64 *limit)
 	return setrlimit(resource, limit);
 }
 
-MT_PUBLIC int prlimit(int pid, int resource, const struct mt_rlimit64 *limit, struct mt_rlimit64 *old);
-MT_PUBLIC int prlimit(int pid, int resource, const struct mt_rlimit64 *limit, struct mt_rlimit64 *old)
+MT_PUBLIC int prlimit(int pid, int resource, const struct mt_rlimit64 *limit,
+		      struct mt_rlimit64 *old);
+MT_PUBLIC int prlimit(int pid, int resource, const struct mt_rlimit64 *limit,
+		      struct mt_rlimit64 *old)
 {
 	NEED(prlimit);
 	if (pid == 0 || pid == mt_rt.pid)
@@ -80,8 +89,10 @@ MT_PUBLIC int prlimit(int pid, int resource, const struct mt_rlimit64 *limit, st
 	return mt_system.prlimit(pid, resource, limit, old);
 }
 
-MT_PUBLIC int prlimit64(int pid, int resource, const struct mt_rlimit64 *limit, struct mt_rlimit64 *old);
-MT_PUBLIC int prlimit64(int pid, int resource, const struct mt_rlimit64 *limit, struct mt_rlimit64 *old)
+MT_PUBLIC int prlimit64(int pid, int resource, const struct mt_rlimit64 *limit,
+			struct mt_rlimit64 *old);
+MT_PUBLIC int prlimit64(int pid, int resource, const struct mt_rlimit64 *limit,
+			struct mt_rlimit64 *old)
 {
 	return prlimit(pid, resource, limit, old);
 }
@@ -101,7 +112,8 @@ static void keep_name(const char *name)
 static void restrict_to(enum mt_sandbox what)
 {
 	struct mt_thread *t;
-	if (what == MT_SANDBOX_NO_CALLS && mt_rt.sandboxed < what && mt_enter(&t) == MT_ENTER_TRACK) {
+	if (what == MT_SANDBOX_NO_CALLS && mt_rt.sandboxed < what &&
+	    mt_enter(&t) == MT_ENTER_TRACK) {
 		mt_storage_reserve(); /* the last chance */
 		mt_leave(t);
 	}

@@ -3,32 +3,41 @@
 #define MT_RUNTIME_LOCK_H
 
 /*
- * A lock for rare paths that never waits without a bound: when it cannot be had, the caller drops its
- * event and counts that. Zero is "free". Never held while calling out; never taken by a nested call
- * (the per-thread guard passes those through), so a signal handler cannot wait for its own thread.
+ * A lock for rare paths that never waits without a bound: when it cannot be had, the caller drops
+ * its event and counts that. Zero is "free". Never held while calling out; never taken by a nested
+ * call (the per-thread guard passes those through), so a signal handler cannot wait for its own
+ * thread.
  */
 
 #include "core/sys.h"
 #include "runtime/rt.h"
 
-enum { MT_LOCK_SPINS = 1000, MT_LOCK_YIELDS = 64, MT_LOCK_SLEEPS = 400, MT_LOCK_SLEEP_NS = 50000,
-       MT_LOCK_PATIENCE = 64,
-       MT_FUTEX_WAIT_PRIVATE = 128 };
+enum {
+	MT_LOCK_SPINS = 1000,
+	MT_LOCK_YIELDS = 64,
+	MT_LOCK_SLEEPS = 400,
+	MT_LOCK_SLEEP_NS = 50000,
+	MT_LOCK_PATIENCE = 64,
+	MT_FUTEX_WAIT_PRIVATE = 128
+};
 
-/* What to do in the nth round of waiting for a lock: 1 after a pause, 0 when it was long enough (20 to 50 ms). */
+/* What to do in the nth round of waiting for a lock: 1 after a pause, 0 when it was long enough (20
+ * to 50 ms). */
 MT_INLINE int mt_lock_pause(int round)
 {
 	struct mt_timespec pause = {0, MT_LOCK_SLEEP_NS};
 	uint32_t never = 0;
 	if (round < MT_LOCK_SPINS)
 		return 1;
-	/* a lock whose owner never comes back (left by siglongjmp) must not slow every event for ever */
+	/* a lock whose owner never comes back (left by siglongjmp) must not slow every event for
+	 * ever */
 	if (mt_rt.sandboxed == MT_SANDBOX_NO_CALLS ||
 	    __atomic_load_n(&mt_rt.lock_timeouts, __ATOMIC_RELAXED) >= MT_LOCK_PATIENCE)
 		return 0;
 	if (round < MT_LOCK_SPINS + MT_LOCK_YIELDS && !mt_rt.sandboxed)
 		mt_sys_sched_yield();
-	else /* the owner may be waiting for a processor: yielding to everybody else does not help */
+	else /* the owner may be waiting for a processor: yielding to everybody else does not help
+	      */
 		mt_sys4(__NR_futex, &never, MT_FUTEX_WAIT_PRIVATE, 0, &pause);
 	return round < MT_LOCK_SPINS + MT_LOCK_YIELDS + MT_LOCK_SLEEPS;
 }

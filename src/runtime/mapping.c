@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Records lie in the LARGE region and never move, so that a reader or a kill sees whole records; a
- * private array of (start, record), sorted by start, finds them. Mapping calls are system calls, so a
- * lock and a binary search do not matter.
+ * private array of (start, record), sorted by start, finds them. Mapping calls are system calls, so
+ * a lock and a binary search do not matter.
  */
 #include "runtime/mapping.h"
 
@@ -91,7 +91,8 @@ static uint32_t take_record(void)
 	return r;
 }
 
-static int insert(uint32_t at, uint64_t start, uint64_t bytes, uint32_t heap, uint32_t cell, uint32_t unit)
+static int insert(uint32_t at, uint64_t start, uint64_t bytes, uint32_t heap, uint32_t cell,
+		  uint32_t unit)
 {
 	uint32_t r = make_room() ? 0 : take_record();
 	if (!r) {
@@ -194,8 +195,8 @@ void mt_mapping_add(struct mt_thread *t, uint32_t heap, uint64_t address, uint64
 	mt_unlock(&set.lock);
 }
 
-int mt_mapping_leave(struct mt_thread *t, uint64_t address, uint64_t bytes, enum mt_mapping_leave how,
-		     uint32_t stamp)
+int mt_mapping_leave(struct mt_thread *t, uint64_t address, uint64_t bytes,
+		     enum mt_mapping_leave how, uint32_t stamp)
 {
 	int known = 0;
 	if (!__atomic_load_n(&set.count, __ATOMIC_RELAXED) || !mt_lock(&set.lock))
@@ -209,7 +210,8 @@ int mt_mapping_leave(struct mt_thread *t, uint64_t address, uint64_t bytes, enum
 }
 
 #ifndef MT_BUILD_WRAP
-/* --- hooks ------------------------------------------------------------------------------------- */
+/* --- hooks -------------------------------------------------------------------------------------
+ */
 
 #define MAP_FAILED_POINTER ((void *)-1)
 
@@ -221,13 +223,14 @@ static uint64_t page_up(size_t bytes)
 /* Would the kernel look at this range at all? */
 static int is_in_reach(uint64_t address, uint64_t bytes)
 {
-	uint64_t end = address >> LOW_ADDRESS_BITS ? 1ull << HIGH_ADDRESS_BITS : 1ull << LOW_ADDRESS_BITS;
+	uint64_t end =
+		address >> LOW_ADDRESS_BITS ? 1ull << HIGH_ADDRESS_BITS : 1ull << LOW_ADDRESS_BITS;
 	return address < end && bytes <= end - address;
 }
 
 /*
- * Guard for the books of a mapping call: NULL when it is not to be tracked. Not held during the call,
- * so that a signal handler that runs then is tracked as ever.
+ * Guard for the books of a mapping call: NULL when it is not to be tracked. Not held during the
+ * call, so that a signal handler that runs then is tracked as ever.
  */
 static struct mt_thread *begin(uint32_t heap)
 {
@@ -256,7 +259,8 @@ static void *do_mmap(mmap_function original, void *addr, size_t len, int prot, i
 	if (p != MAP_FAILED_POINTER) {
 		/* shared and file mappings are no heap, but they may have replaced one */
 		if (flags & MT_MAP_ANONYMOUS && mt_recording())
-			mt_mapping_add(t, MT_HEAP_MMAP, (uint64_t)p, page_up(len), MT_CALL_MMAP, &caller);
+			mt_mapping_add(t, MT_HEAP_MMAP, (uint64_t)p, page_up(len), MT_CALL_MMAP,
+				       &caller);
 		else if (flags & MT_MAP_FIXED)
 			mt_mapping_remove(t, (uint64_t)p, page_up(len));
 	}
@@ -287,8 +291,8 @@ MT_PUBLIC int munmap(void *addr, size_t len)
 	if (MT_UNLIKELY(!mt_system.munmap) && mt_provider_resolve())
 		return -1;
 	struct mt_thread *t = begin(MT_HEAP_MMAP);
-	/* before the call: another thread may get the address at once. A refused munmap (address not
-	   on a page, wrong length) changes nothing here either. */
+	/* before the call: another thread may get the address at once. A refused munmap (address
+	   not on a page, wrong length) changes nothing here either. */
 	if (t) {
 		if ((uintptr_t)addr % 4096 == 0 && is_in_reach((uint64_t)addr, len))
 			mt_mapping_remove(t, (uint64_t)addr, page_up(len));
@@ -310,13 +314,14 @@ MT_PUBLIC void *mremap(void *old, size_t old_len, size_t new_len, int flags, voi
 		return p;
 	if (p != MAP_FAILED_POINTER) {
 		int stays = flags & REMAP_DONTUNMAP || !old_len;
-		/* what another thread mapped at the old place since the call is newer than the stamp */
+		/* what another thread mapped at the old place since the call is newer than the
+		 * stamp */
 		int known = mt_mapping_leave(t, (uint64_t)old, page_up(old_len),
 					     stays ? MT_MAPPING_STAYS : MT_MAPPING_GOES, stamp);
 		/* a file's mapping is no heap, wherever it moves */
 		if (known && mt_recording())
-			mt_mapping_add(t, MT_HEAP_MMAP, (uint64_t)p, page_up(new_len), MT_CALL_MREMAP,
-				       &caller);
+			mt_mapping_add(t, MT_HEAP_MMAP, (uint64_t)p, page_up(new_len),
+				       MT_CALL_MREMAP, &caller);
 		else
 			mt_mapping_remove(t, (uint64_t)p, page_up(new_len));
 	}
@@ -325,7 +330,8 @@ MT_PUBLIC void *mremap(void *old, size_t old_len, size_t new_len, int flags, voi
 }
 
 /* The break moved from `before` to `after`. */
-static void break_moved(struct mt_thread *t, uint64_t before, uint64_t after, const struct mt_caller *caller)
+static void break_moved(struct mt_thread *t, uint64_t before, uint64_t after,
+			const struct mt_caller *caller)
 {
 	if (after > before && mt_recording())
 		mt_mapping_add(t, MT_HEAP_BRK, before, after - before, MT_CALL_SBRK, caller);

@@ -23,11 +23,11 @@ uint32_t mt_mapping_stamp(void);
 enum mt_mapping_leave { MT_MAPPING_GOES, MT_MAPPING_STAYS };
 
 /*
- * [address, address + bytes) was moved away (GOES: it is removed, but for what is newer than stamp) or
- * shown at a second place (STAYS: nothing changes). 1 when any of it was known.
+ * [address, address + bytes) was moved away (GOES: it is removed, but for what is newer than stamp)
+ * or shown at a second place (STAYS: nothing changes). 1 when any of it was known.
  */
-int mt_mapping_leave(struct mt_thread *t, uint64_t address, uint64_t bytes, enum mt_mapping_leave how,
-		     uint32_t stamp);
+int mt_mapping_leave(struct mt_thread *t, uint64_t address, uint64_t bytes,
+		     enum mt_mapping_leave how, uint32_t stamp);
 
 /* In a forked child. */
 void mt_mapping_forget(void);

@@ -75,7 +75,8 @@ static uint32_t mapped_path(uintptr_t lo)
 			at = 0;
 			continue;
 		}
-		long n = have < sizeof(buf) ? mt_sys_read((int)fd, buf + have, sizeof(buf) - have) : 0;
+		long n = have < sizeof(buf) ? mt_sys_read((int)fd, buf + have, sizeof(buf) - have)
+					    : 0;
 		if (n <= 0)
 			break;
 		have += (size_t)n;
@@ -99,8 +100,8 @@ static uint32_t path_string(const struct mt_module *m, const struct mt_state_mod
 }
 
 /*
- * The row of the same library, unloaded since, that stood at the same place: a plugin that is opened and
- * closed again and again keeps its row, sites and cells. 0: none.
+ * The row of the same library, unloaded since, that stood at the same place: a plugin that is
+ * opened and closed again and again keeps its row, sites and cells. 0: none.
  */
 static uint32_t find_unloaded_row(const struct mt_module *m)
 {
@@ -109,8 +110,8 @@ static uint32_t find_unloaded_row(const struct mt_module *m)
 	uint64_t n = MT_MIN(r->used, r->committed_bytes / r->elem_bytes);
 	for (uint32_t i = 1; m->build_id_bytes && i < n; i++) {
 		struct mt_state_module *row = &rows[i];
-		if (!row->unloaded_unit || row->lo != m->lo || row->hi != m->hi || row->bias != m->bias ||
-		    row->build_id_bytes != m->build_id_bytes ||
+		if (!row->unloaded_unit || row->lo != m->lo || row->hi != m->hi ||
+		    row->bias != m->bias || row->build_id_bytes != m->build_id_bytes ||
 		    !mt_mem_equal(row->build_id, m->build_id, m->build_id_bytes))
 			continue;
 		row->unloaded_unit = 0;
@@ -129,7 +130,8 @@ static uint32_t add_row(const struct mt_module *m, uint32_t generation)
 		mt_rt_lost(MT_LOST_MODULE_FULL);
 		return 0;
 	}
-	struct mt_state_module *row = (struct mt_state_module *)mt_storage_base(MT_REGION_MODULES) + number;
+	struct mt_state_module *row =
+		(struct mt_state_module *)mt_storage_base(MT_REGION_MODULES) + number;
 	row->lo = m->lo;
 	row->hi = m->hi;
 	row->bias = m->bias;
@@ -139,7 +141,8 @@ static uint32_t add_row(const struct mt_module *m, uint32_t generation)
 	mt_mem_copy(row->build_id, m->build_id, m->build_id_bytes);
 	if (!m->name[0])
 		row->flags |= MT_MODULE_PROGRAM;
-	if (m->lo <= (uintptr_t)&mt_rt && (uintptr_t)&mt_rt < m->hi && !(row->flags & MT_MODULE_PROGRAM))
+	if (m->lo <= (uintptr_t)&mt_rt && (uintptr_t)&mt_rt < m->hi &&
+	    !(row->flags & MT_MODULE_PROGRAM))
 		row->flags |= MT_MODULE_SELF;
 	if (m->name[0] == '[')
 		row->flags |= MT_MODULE_VDSO;
@@ -164,8 +167,8 @@ static void mark_gone(const struct mt_module_list *old, const struct mt_module_l
 }
 
 /*
- * The call that announced a change may not even have begun: the loader allocates before it adds a module.
- * So this thread's next capture reads again, until there is nothing more to come.
+ * The call that announced a change may not even have begun: the loader allocates before it adds a
+ * module. So this thread's next capture reads again, until there is nothing more to come.
  */
 static void read_again_locked(struct mt_thread *t, const struct mt_module_list *list)
 {
@@ -196,8 +199,8 @@ void mt_modules_forget(void)
 }
 
 /*
- * Unmaps retired lists that nobody can hold. A thread that took its guard just before a list was replaced
- * may not be seen inside yet; a time unit later it is, or it has gone on to a newer list.
+ * Unmaps retired lists that nobody can hold. A thread that took its guard just before a list was
+ * replaced may not be seen inside yet; a time unit later it is, or it has gone on to a newer list.
  */
 static void reclaim_locked(void)
 {
@@ -245,8 +248,8 @@ static int read_and_publish_locked(void)
 }
 
 /*
- * A thread that finds another one at it must wait: that one may have read the list before the change, and
- * a stack through the new module would be walked by a list that does not have it.
+ * A thread that finds another one at it must wait: that one may have read the list before the
+ * change, and a stack through the new module would be walked by a list that does not have it.
  */
 int mt_modules_refresh(void)
 {
@@ -289,7 +292,8 @@ void mt_modules_expect_change(void)
 /* A byte of the no-operations that assemblers and linkers fill gaps with. */
 static int is_padding(uint8_t byte)
 {
-	static const uint8_t known[] = {0x90, 0xcc, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x80, 0x44, 0x40, 0x00};
+	static const uint8_t known[] = {0x90, 0xcc, 0x66, 0x2e, 0x0f, 0x1f,
+					0x84, 0x80, 0x44, 0x40, 0x00};
 	for (size_t i = 0; i < sizeof(known); i++)
 		if (byte == known[i])
 			return 1;

@@ -3,8 +3,8 @@
 #define MT_RUNTIME_NAMES_H
 
 /*
- * The name under which a hook is reached. Preload: the function's own name, exported. Link time: the
- * linker's --wrap name, so that a static program's calls come here.
+ * The name under which a hook is reached. Preload: the function's own name, exported. Link time:
+ * the linker's --wrap name, so that a static program's calls come here.
  */
 
 #include "core/cc.h"

@@ -18,10 +18,11 @@ struct mt_options {
 	uint32_t exit_report; /* leak_report: print at exit */
 	uint32_t heaps;       /* bit 0 malloc, 1 mmap, 2 brk, 3 custom */
 	uint32_t launcher_pid;
-	uint32_t in_valgrind; /* 1: track even inside Valgrind (valgrind=track): for instruction counts */
+	uint32_t in_valgrind; /* 1: track even inside Valgrind (valgrind=track): for instruction
+				 counts */
 	uint32_t verify;      /* every Nth capture is compared with a reference walk, 0: none */
 	uint64_t min_size, max_size; /* blocks outside are counted, not recorded one by one */
-	uint64_t max_bytes;   /* bound of the tracker's storage, 0: none */
+	uint64_t max_bytes;          /* bound of the tracker's storage, 0: none */
 	uint64_t leak_threshold;
 	char output[MT_PATH_MAX];    /* pattern, absolute; "" when the launcher decides */
 	char state_dir[MT_PATH_MAX]; /* from the launcher; "" else */

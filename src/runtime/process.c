@@ -21,7 +21,8 @@
 struct mt_rt mt_rt;
 volatile uint64_t mt_rt_change_count;
 
-/* A page of its own (64 KiB: the largest page size), which the kernel gives a forked child as zeros. */
+/* A page of its own (64 KiB: the largest page size), which the kernel gives a forked child as
+ * zeros. */
 enum { WIPE_BYTES = 65536 };
 volatile uint64_t mt_rt_wipe[WIPE_BYTES / 8] __attribute__((aligned(65536)));
 
@@ -57,7 +58,8 @@ static void fill_strings(const struct mt_start_block *block)
 	heap[MT_HEAP_BRK].name_string = mt_storage_string("brk");
 }
 
-/* Tables, file, unwinder: everything that a process needs of its own. 0 or a negative errno value. */
+/* Tables, file, unwinder: everything that a process needs of its own. 0 or a negative errno value.
+ */
 static int begin(const struct mt_start_block *block)
 {
 	int err = mt_storage_create();
@@ -108,7 +110,9 @@ static int start(void)
 	}
 	if (mt_rt.options.mode == MT_MODE_OFF)
 		return -MT_EINVAL;
-	if (!mt_rt.options.in_valgrind && mt_under_valgrind()) /* it counts by itself, and would report how we ask for readable pages */
+	if (!mt_rt.options.in_valgrind &&
+	    mt_under_valgrind()) /* it counts by itself, and would report how we ask for readable
+				    pages */
 		return -MT_EINVAL;
 	mt_loader_init(&block, mt_rt.pid);
 	mt_exit_report_init();
@@ -176,14 +180,16 @@ MT_COLD void mt_rt_child(void)
 	if (nested || !mt_rt.options.follow) {
 		/*
 		 * The interrupted hook of the parent's life goes on in this process when its signal
-		 * handler returns: the tables stay mapped, as private zeros, and nothing is recorded.
+		 * handler returns: the tables stay mapped, as private zeros, and nothing is
+		 * recorded.
 		 */
 		mt_storage_detach();
 		mt_rt_stop();
 		mt_thread_set_self(NULL);
 		return;
 	}
-	/* stays mapped until this child has a file of its own: so that a failure can be counted there */
+	/* stays mapped until this child has a file of its own: so that a failure can be counted
+	 * there */
 	mt_rt.parent_hdr = mt_rt.hdr;
 	mt_rt.hdr = NULL;
 	forget_all();
@@ -236,7 +242,8 @@ MT_COLD enum mt_enter mt_enter_slow(struct mt_thread **ret_thread)
 	return MT_ENTER_TRACK;
 }
 
-/* --- fork: no frame of ours is needed, but the child must leave the parent's tables at once -------- */
+/* --- fork: no frame of ours is needed, but the child must leave the parent's tables at once
+ * -------- */
 
 #ifndef MT_BUILD_WRAP
 static int after_fork(int pid)
@@ -246,7 +253,8 @@ static int after_fork(int pid)
 	else if (pid > 0 && mt_rt.phase == MT_RT_ON) {
 		const struct mt_thread *t = mt_thread_self();
 		__atomic_fetch_add(&mt_rt.hdr->children_seen, 1, __ATOMIC_RELAXED);
-		if (t && t->depth && mt_rt.options.follow) /* forked inside a hook: see mt_rt_child() */
+		if (t && t->depth &&
+		    mt_rt.options.follow) /* forked inside a hook: see mt_rt_child() */
 			mt_rt_lost(MT_LOST_CHILD);
 	}
 	return pid;
@@ -269,12 +277,12 @@ MT_PUBLIC int _Fork(void)
 }
 
 /* Module changes where the loader's notifier could not be patched: jumps, no frame of ours. */
-#define NOTE_CHANGE()                                                                              \
-	do {                                                                                       \
-		if (!mt_rt.notifier_patched)                                                       \
-			mt_modules_expect_change();                                                \
-		if (!mt_system.dlopen)                                                             \
-			mt_provider_resolve();                                                     \
+#define NOTE_CHANGE() \
+	do { \
+		if (!mt_rt.notifier_patched) \
+			mt_modules_expect_change(); \
+		if (!mt_system.dlopen) \
+			mt_provider_resolve(); \
 	} while (0)
 
 MT_PUBLIC void *dlopen(const char *file, int mode);

@@ -17,8 +17,19 @@ struct mt_provider_info mt_provider;
 enum { ORDER_MAX = 1024 };
 
 static const char *const malloc_names[] = {
-	"malloc",      "free",	   "calloc",  "realloc", "reallocarray", "posix_memalign",     "memalign",
-	"aligned_alloc", "valloc", "pvalloc", "cfree",	 "free_sized",	 "free_aligned_sized",
+	"malloc",
+	"free",
+	"calloc",
+	"realloc",
+	"reallocarray",
+	"posix_memalign",
+	"memalign",
+	"aligned_alloc",
+	"valloc",
+	"pvalloc",
+	"cfree",
+	"free_sized",
+	"free_aligned_sized",
 };
 _Static_assert(sizeof(malloc_names) / sizeof(malloc_names[0]) ==
 		       sizeof(struct mt_originals) / sizeof(void *),
@@ -54,9 +65,27 @@ static const char *const cxx_names[MT_CXX_COUNT] = {
 };
 
 static const char *const system_names[] = {
-	"mmap",	  "mmap64",  "munmap",	 "mremap",   "brk",	    "sbrk",	    "fork",   "_Fork",
-	"execve", "execvpe", "fexecve", "execveat", "posix_spawn", "posix_spawnp", "mlockall", "setrlimit",
-	"prlimit", "prctl", "pthread_setname_np", "dlopen", "dlmopen",
+	"mmap",
+	"mmap64",
+	"munmap",
+	"mremap",
+	"brk",
+	"sbrk",
+	"fork",
+	"_Fork",
+	"execve",
+	"execvpe",
+	"fexecve",
+	"execveat",
+	"posix_spawn",
+	"posix_spawnp",
+	"mlockall",
+	"setrlimit",
+	"prlimit",
+	"prctl",
+	"pthread_setname_np",
+	"dlopen",
+	"dlmopen",
 	"dlclose",
 };
 _Static_assert(sizeof(system_names) / sizeof(system_names[0]) ==
@@ -153,8 +182,9 @@ static void describe(const struct search *s)
 	if (!glibc && find(s, "__libc_start_main", &libc))
 		mt_provider.libc = MT_LIBC_MUSL;
 	/*
-	 * glibc's smallest chunk is 32 bytes, musl's smallest slot 16. Others place 8-byte blocks side
-	 * by side. Blocks of another allocator that share a granule go to the hash: exact all the same.
+	 * glibc's smallest chunk is 32 bytes, musl's smallest slot 16. Others place 8-byte blocks
+	 * side by side. Blocks of another allocator that share a granule go to the hash: exact all
+	 * the same.
 	 */
 	if (provider && provider == libc)
 		mt_provider.granule_shift = glibc ? 5 : 4;

@@ -39,10 +39,12 @@ MT_INLINE void count_live(struct mt_state_thread *row, int64_t change)
 	__atomic_store_n(&row->live_bytes, live, __ATOMIC_RELAXED);
 	if (live > row->peak_bytes)
 		row->peak_bytes = live;
-	/* pairs with the release in thread.c: the thread that ends the single time publishes our bytes */
+	/* pairs with the release in thread.c: the thread that ends the single time publishes our
+	 * bytes */
 	if (MT_LIKELY(__atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE))) {
 		struct mt_state_header *h = mt_rt.hdr;
-		/* this thread is the only writer, but for the moment at which a second one begins */
+		/* this thread is the only writer, but for the moment at which a second one begins
+		 */
 		if (live > __atomic_load_n(&h->peak_bytes, __ATOMIC_RELAXED)) {
 			__atomic_store_n(&h->peak_bytes, live, __ATOMIC_RELAXED);
 			__atomic_store_n(&h->peak_unit, now(), __ATOMIC_RELAXED);
@@ -94,7 +96,8 @@ MT_INLINE void count_alloc_in_cell(struct mt_state_cell *c, uint64_t size)
 	c->allocs++;
 	c->bytes += size;
 	uint32_t bucket = mt_state_size_bucket(size);
-	if (MT_UNLIKELY(c->hist || c->size_bucket != bucket || c->size_known != 1) && c->size_known != 2)
+	if (MT_UNLIKELY(c->hist || c->size_bucket != bucket || c->size_known != 1) &&
+	    c->size_known != 2)
 		mt_cell_count_size_slow(c, bucket);
 	count_cell_live(c);
 }
@@ -110,9 +113,9 @@ void mt_record_forget(void)
 }
 
 /*
- * A batch is a chain through `sequence`; its first record's `size` holds the next batch's first record,
- * its `unit` the number of records. The counter in the upper half keeps a pop from mistaking a batch
- * that went and came back for the one it looked at.
+ * A batch is a chain through `sequence`; its first record's `size` holds the next batch's first
+ * record, its `unit` the number of records. The counter in the upper half keeps a pop from
+ * mistaking a batch that went and came back for the one it looked at.
  */
 MT_NOINLINE static void share_records(struct mt_thread *t)
 {
@@ -202,7 +205,8 @@ MT_COLD static int enter_occupied(struct mt_thread *t, uint64_t address, uint32_
 MT_COLD static int enter_large(struct mt_thread *t, uint64_t address, const struct mt_gone *b)
 {
 	drop_stale(t, (const void *)address);
-	return mt_large_insert(address, MT_HEAP_MALLOC, b->size, b->cell, b->unit, b->sequence) != 0;
+	return mt_large_insert(address, MT_HEAP_MALLOC, b->size, b->cell, b->unit, b->sequence) !=
+	       0;
 }
 
 /* Enters a block; 1, or 0 when the tables have no room. b->record: one to use again, or 0. */
@@ -227,12 +231,14 @@ MT_INLINE int enter_block(struct mt_thread *t, uint64_t address, const struct mt
 }
 
 /* verify=N: does the cell's stack equal a walk without any cache or reuse? */
-MT_COLD static void verify_capture(struct mt_thread *t, uint32_t cell, const struct mt_caller *caller)
+MT_COLD static void verify_capture(struct mt_thread *t, uint32_t cell,
+				   const struct mt_caller *caller)
 {
 	uintptr_t ra[MT_DEPTH_MAX];
 	enum mt_stack_end end;
 	t->verify_in = mt_rt.options.verify - 1;
-	uint32_t n = mt_walk_reference(caller->sp, caller->ra, caller->fp, ra, mt_rt.options.depth, &end);
+	uint32_t n = mt_walk_reference(caller->sp, caller->ra, caller->fp, ra, mt_rt.options.depth,
+				       &end);
 	uint32_t node = mt_rt.sites[mt_rt.cells[cell].site].node, i = 0;
 	if ((mt_rt.nodes[node].meta >> 20 & 15) == MT_NODE_SOURCE)
 		node = mt_rt.nodes[node].parent;
@@ -382,7 +388,8 @@ void mt_record_free_nested(struct mt_thread *t, const void *p)
 		mt_count(&t->row->nested_frees, 1);
 		return;
 	}
-	t->deferred[n] = (struct mt_deferred){gone.size, gone.cell, gone.unit, gone.sequence, gone.record};
+	t->deferred[n] =
+		(struct mt_deferred){gone.size, gone.cell, gone.unit, gone.sequence, gone.record};
 	MT_SIGNAL_FENCE();
 	t->deferred_count = n + 1;
 }
@@ -391,8 +398,11 @@ MT_COLD void mt_settle_deferred(struct mt_thread *t)
 {
 	while (t->deferred_count) {
 		struct mt_deferred d = t->deferred[t->deferred_count - 1];
-		struct mt_gone gone = {.size = d.size, .cell = d.cell, .unit = d.unit,
-				       .sequence = d.sequence, .record = d.record};
+		struct mt_gone gone = {.size = d.size,
+				       .cell = d.cell,
+				       .unit = d.unit,
+				       .sequence = d.sequence,
+				       .record = d.record};
 		t->deferred_count--;
 		MT_SIGNAL_FENCE();
 		mt_record_gone(t, &gone, 0);

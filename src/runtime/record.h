@@ -41,8 +41,8 @@ MT_INLINE enum mt_enter mt_enter(struct mt_thread **ret_thread)
 		t->depth = 1;
 		MT_SIGNAL_FENCE();
 		/*
-		 * Asked after the guard is up: a signal handler that forks before it makes a child in
-		 * which this state is gone, one that forks after it makes a child that knows.
+		 * Asked after the guard is up: a signal handler that forks before it makes a child
+		 * in which this state is gone, one that forks after it makes a child that knows.
 		 */
 		if (MT_LIKELY(mt_thread_self_again() == t && mt_rt_wipe[0] && !mt_rt.compare_pid)) {
 			*ret_thread = t;
@@ -75,8 +75,8 @@ MT_INLINE int mt_recording(void)
 }
 
 /*
- * Brings the header's live bytes and peak up to date with a thread's row. Several threads: the owner does
- * so in steps. Anybody may while the owner is the only thread, or when it is dead.
+ * Brings the header's live bytes and peak up to date with a thread's row. Several threads: the
+ * owner does so in steps. Anybody may while the owner is the only thread, or when it is dead.
  */
 void mt_record_publish_live(struct mt_state_thread *row);
 
@@ -84,7 +84,8 @@ void mt_record_publish_live(struct mt_state_thread *row);
 void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
 		     const struct mt_caller *caller, uint64_t source);
 
-/* Takes a block of the malloc heap out of the tables: 1, or 0 when it is not known. Counts nothing. */
+/* Takes a block of the malloc heap out of the tables: 1, or 0 when it is not known. Counts nothing.
+ */
 int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone);
 
 /* Puts back what mt_record_take() took: the allocator did not move the block after all. */

@@ -3,9 +3,9 @@
 #define MT_RUNTIME_RT_H
 
 /*
- * The runtime's one process-wide object and its per-thread objects. All-zero means "off". Everything
- * private to the process lies in one reserved arena, so that a forked child can drop it with one
- * system call; everything that a reader may see lies in the state file's mapping.
+ * The runtime's one process-wide object and its per-thread objects. All-zero means "off".
+ * Everything private to the process lies in one reserved arena, so that a forked child can drop it
+ * with one system call; everything that a reader may see lies in the state file's mapping.
  */
 
 #include "core/cc.h"
@@ -19,34 +19,37 @@ enum mt_rt_phase {
 	MT_RT_STARTING = 1, /* somebody is at it: others pass through */
 	MT_RT_ON = 2,
 	MT_RT_FORKED = 4, /* a forked child that has not recorded anything yet */
-	MT_RT_OFF = 3, /* for good in this process (mode off, bad option, no storage, nested fork) */
+	MT_RT_OFF =
+		3, /* for good in this process (mode off, bad option, no storage, nested fork) */
 };
 
 /* What the program's own restrictions leave us. */
 enum mt_sandbox {
 	MT_SANDBOX_NONE = 0,
-	MT_SANDBOX_MALLOC_CALLS = 1, /* only calls that malloc makes as well: mmap, madvise, futex */
-	MT_SANDBOX_NO_CALLS = 2,     /* a filter is there: none at all */
+	MT_SANDBOX_MALLOC_CALLS =
+		1,               /* only calls that malloc makes as well: mmap, madvise, futex */
+	MT_SANDBOX_NO_CALLS = 2, /* a filter is there: none at all */
 };
 
 enum { MT_REGIONS = 12, MT_CHUNK_RECORDS = 128, MT_DEFERRED_MAX = 16, MT_PEAK_STEP = 65536 };
 
-/* A free that arrived while its own thread was inside the tracker: settled when the outer call ends. */
+/* A free that arrived while its own thread was inside the tracker: settled when the outer call
+ * ends. */
 struct mt_deferred {
 	uint64_t size;
 	uint32_t cell, unit, sequence, record; /* record 0: large, nothing to give back */
 };
 
 /*
- * Capture hash -> cell and site key -> cell of one thread; open addressing, power of two, at most 3/4
- * full.
+ * Capture hash -> cell and site key -> cell of one thread; open addressing, power of two, at most
+ * 3/4 full.
  */
 struct mt_cell_map {
 	struct mt_cell_entry {
 		uint64_t hash;
 		uint32_t cell;
 		uint32_t generation; /* of the module list for which the stack was verified */
-	} *entry;
+	} * entry;
 	uint32_t mask, used;
 };
 
@@ -55,20 +58,21 @@ struct mt_thread {
 	volatile uint32_t depth; /* > 0: inside the tracker */
 	uint32_t number;         /* row in the THREADS region */
 	struct mt_state_thread *row;
-	uint64_t nested_pointer; /* last block of a nested allocation: the outer call may return it */
+	uint64_t nested_pointer; /* last block of a nested allocation: the outer call may return it
+				  */
 	uint64_t last_pointer;   /* last block that was recorded */
 	uint32_t free_head, free_count; /* live records given back by this thread */
 	uint32_t fresh_next, fresh_end; /* records of the chunk not handed out yet */
-	uint32_t events;         /* since start: when to read the clock */
-	uint32_t label;          /* label number of new allocations */
+	uint32_t events;                /* since start: when to read the clock */
+	uint32_t label;                 /* label number of new allocations */
 	uint32_t tid;
 	volatile uint32_t deferred_count;
-	uint32_t rereads;        /* how often the module list is still to be read: see modules.c */
-	uint32_t reread_from;    /* generation of the list when the change was announced */
-	uint32_t memo_at;        /* captures after which the memo is worth its memory */
-	uint32_t verify_in;      /* captures until the next one is verified */
-	uint32_t exec_bytes;     /* of exec_buffer */
-	void *exec_buffer;       /* copy of the environment for a program to start */
+	uint32_t rereads;     /* how often the module list is still to be read: see modules.c */
+	uint32_t reread_from; /* generation of the list when the change was announced */
+	uint32_t memo_at;     /* captures after which the memo is worth its memory */
+	uint32_t verify_in;   /* captures until the next one is verified */
+	uint32_t exec_bytes;  /* of exec_buffer */
+	void *exec_buffer;    /* copy of the environment for a program to start */
 	struct mt_cell_map cells;
 	struct mt_deferred deferred[MT_DEFERRED_MAX];
 	struct mt_cell_entry small_map[16];
@@ -81,8 +85,9 @@ struct mt_caller {
 };
 
 /* The caller of the function in which this is expanded. */
-#define MT_CALLER()                                                                                \
-	((struct mt_caller){(uintptr_t)__builtin_dwarf_cfa(), (uintptr_t)__builtin_return_address(0), \
+#define MT_CALLER() \
+	((struct mt_caller){(uintptr_t)__builtin_dwarf_cfa(), \
+			    (uintptr_t)__builtin_return_address(0), \
 			    *(uintptr_t *)__builtin_frame_address(0)})
 
 struct mt_rt {
@@ -94,17 +99,17 @@ struct mt_rt {
 	struct mt_state_node *nodes;
 	struct mt_state_large *large;
 	struct mt_state_thread *threads;
-	void **index_top;         /* see runtime/index.h */
-	uint32_t index_shift;     /* granule = 2^index_shift bytes: the allocator's least spacing */
-	uint32_t single;          /* 1 while one thread has been seen: peaks are exact */
-	uint32_t compare_pid;     /* 1: fork is noticed by getpid */
-	uint32_t sandboxed;       /* enum mt_sandbox */
-	uint32_t no_ticks;        /* 1: the program made reading the time-stamp counter a fault */
+	void **index_top;     /* see runtime/index.h */
+	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */
+	uint32_t single;      /* 1 while one thread has been seen: peaks are exact */
+	uint32_t compare_pid; /* 1: fork is noticed by getpid */
+	uint32_t sandboxed;   /* enum mt_sandbox */
+	uint32_t no_ticks;    /* 1: the program made reading the time-stamp counter a fault */
 	int pid;
 	uint64_t tick_start;
 	uint32_t unit_shift;
 
-	volatile uint32_t phase;  /* enum mt_rt_phase, atomic */
+	volatile uint32_t phase;      /* enum mt_rt_phase, atomic */
 	volatile uint32_t no_storage; /* the kernel gave none: stop asking */
 	struct mt_options options;
 	char state_dir[256];
@@ -122,8 +127,8 @@ struct mt_rt {
 	uint64_t modules_count; /* mt_rt_change_count before the published list was read */
 	uint32_t modules_lock;
 	uint32_t lock_timeouts; /* atomic: waits that ran out; after a few nobody waits any more */
-	uint32_t names_lock;  /* heaps by name */
-	uint32_t search_lock; /* search for originals */
+	uint32_t names_lock;    /* heaps by name */
+	uint32_t search_lock;   /* search for originals */
 	uint64_t notifier_patched; /* 1: the loader bumps mt_rt_change_count by itself */
 	uint32_t wipe_armed;
 };
@@ -142,7 +147,8 @@ extern volatile uint64_t mt_rt_wipe[] MT_HIDDEN;
  */
 void mt_rt_start(void);
 
-/* First thing in a forked child (and at the first hook after a raw clone): drop the parent's state. */
+/* First thing in a forked child (and at the first hook after a raw clone): drop the parent's state.
+ */
 void mt_rt_child(void);
 
 /* Turns tracking off for good in this process. */

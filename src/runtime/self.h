@@ -3,9 +3,10 @@
 #define MT_RUNTIME_SELF_H
 
 /*
- * Which thread is this: the one thing that differs between doors. The preload and link-time doors have one
- * initial-exec word of thread-local storage. An image that is put into a running process can have none
- * and must look the thread pointer up; nothing else in the runtime uses thread-local storage.
+ * Which thread is this: the one thing that differs between doors. The preload and link-time doors
+ * have one initial-exec word of thread-local storage. An image that is put into a running process
+ * can have none and must look the thread pointer up; nothing else in the runtime uses thread-local
+ * storage.
  */
 
 #include "runtime/rt.h"

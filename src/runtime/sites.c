@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Hash tables here only grow: a full one is copied into one of twice the size and the old one stays
- * where it is, because a lookup without lock may still be in it. Inserts happen under sites_lock, at
- * the first sight of a stack; lookups take no lock.
+ * where it is, because a lookup without lock may still be in it. Inserts happen under sites_lock,
+ * at the first sight of a stack; lookups take no lock.
  */
 #include "runtime/sites.h"
 
@@ -25,8 +25,8 @@ struct table {
 enum { FIRST_ENTRIES = 1024, SOURCES = 4096 };
 
 static uint32_t sites_lock;
-static struct table *site_table; /* site hash -> site; published with release */
-static struct table *node_table; /* hash of (parent, pc, meta) -> node; guarded by sites_lock */
+static struct table *site_table;   /* site hash -> site; published with release */
+static struct table *node_table;   /* hash of (parent, pc, meta) -> node; guarded by sites_lock */
 static struct table *source_table; /* address of a file name -> strings offset */
 static struct table *label_table;  /* hash of a label's text -> label number */
 
@@ -306,7 +306,8 @@ MT_COLD void mt_cell_count_size_slow(struct mt_state_cell *cell, uint32_t bucket
 			(struct mt_state_hist *)mt_storage_base(MT_REGION_HISTS) + h;
 		/* this allocation is already in cell->allocs */
 		uint64_t before = cell->allocs - 1;
-		made->count[cell->size_bucket] = before > UINT32_MAX ? UINT32_MAX : (uint32_t)before;
+		made->count[cell->size_bucket] =
+			before > UINT32_MAX ? UINT32_MAX : (uint32_t)before;
 		cell->hist = h;
 	}
 	struct mt_state_hist *hist =
@@ -321,7 +322,8 @@ uint32_t mt_site_source_file(const char *file)
 	const char *strings = mt_storage_base(MT_REGION_STRINGS);
 	if (have && mt_str_equal(strings + have, file))
 		return have;
-	if (have || !mt_lock(&sites_lock)) /* an unloaded library's literal: another name is there now */
+	if (have ||
+	    !mt_lock(&sites_lock)) /* an unloaded library's literal: another name is there now */
 		return mt_storage_string(file);
 	uint32_t at = mt_storage_string(file);
 	if (at && !table_room_locked(&source_table))
@@ -334,7 +336,8 @@ static uint32_t make_label_locked(const char *text, uint64_t key)
 {
 	if (table_room_locked(&label_table))
 		return 0;
-	uint32_t name = mt_storage_string(text), number = name ? mt_storage_take(MT_REGION_LABELS, 1) : 0;
+	uint32_t name = mt_storage_string(text),
+		 number = name ? mt_storage_take(MT_REGION_LABELS, 1) : 0;
 	if (!number)
 		return 0;
 	struct mt_state_label *label = mt_storage_base(MT_REGION_LABELS);

@@ -17,8 +17,8 @@ MT_INLINE uint64_t mt_site_tag(uint32_t call, uint32_t heap, uint32_t label)
 }
 
 /*
- * The calling thread's cell for the stack that its capture describes; makes node, site and cell when
- * they are new, and remembers the cell as the capture's token. 0: a table is full (counted).
+ * The calling thread's cell for the stack that its capture describes; makes node, site and cell
+ * when they are new, and remembers the cell as the capture's token. 0: a table is full (counted).
  * source: strings offset << 32 | line to put in front of the stack, or 0.
  */
 uint32_t mt_site_cell(struct mt_thread *t, uint64_t tag, uint64_t source);

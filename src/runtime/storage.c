@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state file: a sparse file in the launcher's directory or in one of our own in /dev/shm, mapped
- * shared. Regions have fixed places and capacities; storage is asked from the kernel in growing steps
- * with MADV_POPULATE_WRITE, which reports a full file system instead of killing us and needs no
- * descriptor; kernels without it (before 5.14) get fallocate through a descriptor that is opened for
- * the moment.
+ * The state file: a sparse file in the launcher's directory or in one of our own in /dev/shm,
+ * mapped shared. Regions have fixed places and capacities; storage is asked from the kernel in
+ * growing steps with MADV_POPULATE_WRITE, which reports a full file system instead of killing us
+ * and needs no descriptor; kernels without it (before 5.14) get fallocate through a descriptor that
+ * is opened for the moment.
  */
 #include "runtime/storage.h"
 
@@ -225,7 +225,7 @@ static int first_elements(void)
 	/* element 0 means "none" everywhere; nodes 0..15 are the stack tree's roots */
 	static const uint8_t kinds[] = {MT_REGION_STRINGS, MT_REGION_MODULES, MT_REGION_THREADS,
 					MT_REGION_SITES,   MT_REGION_CELLS,   MT_REGION_HISTS,
-					MT_REGION_LIVE,	   MT_REGION_LARGE,   MT_REGION_LABELS};
+					MT_REGION_LIVE,    MT_REGION_LARGE,   MT_REGION_LABELS};
 	for (size_t i = 0; i < MT_ARRAY_LEN(kinds); i++) {
 		mt_storage_take(kinds[i], 1);
 		if (mt_rt.region[kinds[i]]->used != 1 || !mt_rt.region[kinds[i]]->committed_bytes)
@@ -275,7 +275,8 @@ int mt_storage_create(void)
 	static const char *const parents[] = {"/dev/shm", "/tmp"};
 	int err = -MT_ENOENT;
 	struct mt_fmt f;
-	if (!mt_rt.state_dir[0] && mt_rt.options.state_dir[0]) { /* else a forked child: the parent's */
+	if (!mt_rt.state_dir[0] &&
+	    mt_rt.options.state_dir[0]) { /* else a forked child: the parent's */
 		mt_fmt_init(&f, mt_rt.state_dir, sizeof(mt_rt.state_dir));
 		mt_fmt_str(&f, mt_rt.options.state_dir);
 	}
@@ -287,7 +288,8 @@ int mt_storage_create(void)
 			continue;
 		err = create_in_directory();
 		if (err)
-			mt_sys3(__NR_unlinkat, MT_AT_FDCWD, mt_rt.state_dir, 0x200 /* AT_REMOVEDIR */);
+			mt_sys3(__NR_unlinkat, MT_AT_FDCWD, mt_rt.state_dir,
+				0x200 /* AT_REMOVEDIR */);
 	}
 	return err;
 }
@@ -316,7 +318,8 @@ void mt_storage_trim(uint64_t keep_bytes)
 		if (keep >= end)
 			continue;
 		/* capacity first: nobody may be handed what is going */
-		__atomic_store_n(&r->capacity, (keep - r->offset) / r->elem_bytes, __ATOMIC_RELEASE);
+		__atomic_store_n(&r->capacity, (keep - r->offset) / r->elem_bytes,
+				 __ATOMIC_RELEASE);
 		mt_sys_munmap((char *)mt_rt.hdr + keep, end - keep);
 		mt_rt_note(MT_NOTE_REDUCED_BY_LIMIT);
 	}
@@ -336,9 +339,11 @@ void mt_storage_unmap(struct mt_state_header *hdr)
 static void make_private(char *at, uint64_t bytes)
 {
 	long got = mt_sys_mmap(at, bytes, MT_PROT_READ | MT_PROT_WRITE,
-			       MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED | MT_MAP_NORESERVE, -1, 0);
+			       MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED | MT_MAP_NORESERVE,
+			       -1, 0);
 	if (mt_sys_is_error(got)) /* strict overcommit: unreachable is as good as private */
-		mt_sys_mmap(at, bytes, MT_PROT_READ, MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED, -1, 0);
+		mt_sys_mmap(at, bytes, MT_PROT_READ,
+			    MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_FIXED, -1, 0);
 }
 
 void mt_storage_detach(void)
@@ -358,8 +363,8 @@ static int lock_growth(void)
 	int round = 0;
 	do {
 		free = 0;
-		if (__atomic_compare_exchange_n(&mt_rt.hdr->grow_lock, &free, 1, 0, __ATOMIC_ACQUIRE,
-						__ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&mt_rt.hdr->grow_lock, &free, 1, 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return 1;
 	} while (mt_lock_pause(round++));
 	mt_rt_lost(MT_LOST_LOCK);
@@ -380,8 +385,9 @@ static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 		uint64_t end = MT_MAX(MT_ALIGN_UP(need, 4096), MT_ALIGN_UP(have + step, 4096));
 		end = MT_MIN(end, MT_ALIGN_UP(r->capacity * r->elem_bytes, 4096));
 		uint64_t all = mt_rt.hdr->committed_bytes + end - have;
-		err = mt_rt.hdr->max_bytes && all > mt_rt.hdr->max_bytes ? -MT_ENOSPC
-									 : populate(r->offset + have, end - have);
+		err = mt_rt.hdr->max_bytes && all > mt_rt.hdr->max_bytes
+			      ? -MT_ENOSPC
+			      : populate(r->offset + have, end - have);
 		if (!err) {
 			mt_rt.hdr->committed_bytes = all;
 			__atomic_store_n(&r->committed_bytes, end, __ATOMIC_RELEASE);
@@ -411,8 +417,9 @@ void mt_storage_reserve(void)
 uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count)
 {
 	struct mt_state_region *r = mt_rt.region[kind];
-	if (!r || (mt_rt.no_storage &&
-		   __atomic_load_n(&r->used, __ATOMIC_RELAXED) * r->elem_bytes >= r->committed_bytes))
+	if (!r ||
+	    (mt_rt.no_storage &&
+	     __atomic_load_n(&r->used, __ATOMIC_RELAXED) * r->elem_bytes >= r->committed_bytes))
 		goto refused;
 	uint64_t at = __atomic_fetch_add(&r->used, count, __ATOMIC_RELAXED);
 	if (at + count > r->capacity)

@@ -3,13 +3,15 @@
 #define MT_RUNTIME_STORAGE_H
 
 /*
- * The state file as its writer sees it: creation, and elements of its regions. A page is written only
- * after the kernel gave storage for it (a full tmpfs must not become SIGBUS). No descriptor is kept.
+ * The state file as its writer sees it: creation, and elements of its regions. A page is written
+ * only after the kernel gave storage for it (a full tmpfs must not become SIGBUS). No descriptor is
+ * kept.
  */
 
 #include "runtime/rt.h"
 
-/* Creates and maps the file and writes its header. 0, or a negative errno value (nothing is left). */
+/* Creates and maps the file and writes its header. 0, or a negative errno value (nothing is left).
+ */
 int mt_storage_create(void);
 
 /* Removes the file's name (leak_report at exit, failed start). */
@@ -19,9 +21,9 @@ void mt_storage_unlink(void);
 void mt_storage_detach(void);
 
 /*
- * Hands out `count` consecutive elements: index of the first (never 0), or 0 when the region is full or
- * the kernel gave no storage (counted in the region's `refused` and, for storage, in lost[]).
- * Any thread; waits for another thread's growth for a bounded time.
+ * Hands out `count` consecutive elements: index of the first (never 0), or 0 when the region is
+ * full or the kernel gave no storage (counted in the region's `refused` and, for storage, in
+ * lost[]). Any thread; waits for another thread's growth for a bounded time.
  */
 uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count);
 
@@ -29,8 +31,8 @@ uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count);
 void mt_storage_unmap(struct mt_state_header *hdr);
 
 /*
- * Gives back address space behind what is in use, keeping room for as much again (at least keep_bytes in
- * all): the tables' capacities shrink. For programs that lock or limit their memory.
+ * Gives back address space behind what is in use, keeping room for as much again (at least
+ * keep_bytes in all): the tables' capacities shrink. For programs that lock or limit their memory.
  */
 void mt_storage_trim(uint64_t keep_bytes);
 

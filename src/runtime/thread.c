@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Thread states live in a table that only grows. A dead owner's state is reused: its free records and
- * memory go on, and once many rows of the state file are used up, its row too.
+ * Thread states live in a table that only grows. A dead owner's state is reused: its free records
+ * and memory go on, and once many rows of the state file are used up, its row too.
  */
 #include "runtime/thread.h"
 
@@ -106,8 +106,8 @@ static int give_row(struct mt_thread *t)
 }
 
 /*
- * While there is one thread it keeps the header's peak by itself and publishes nothing. The second one
- * publishes for it, before it may do so again.
+ * While there is one thread it keeps the header's peak by itself and publishes nothing. The second
+ * one publishes for it, before it may do so again.
  */
 static void count_thread_locked(struct mt_thread *t)
 {
@@ -117,7 +117,8 @@ static void count_thread_locked(struct mt_thread *t)
 		__atomic_store_n(&mt_rt.single, 1, __ATOMIC_RELEASE);
 	} else if (before == 1) {
 		mt_record_publish_live(first_row);
-		__atomic_store_n(&mt_rt.single, 0, __ATOMIC_RELEASE); /* pairs with count_live's acquire */
+		__atomic_store_n(&mt_rt.single, 0,
+				 __ATOMIC_RELEASE); /* pairs with count_live's acquire */
 		mt_rt_note(MT_NOTE_PEAK_BOUNDED);
 	}
 }
@@ -178,7 +179,8 @@ void mt_thread_publish_counts(struct mt_thread *t)
 
 MT_NOINLINE void mt_thread_tick(struct mt_thread *t)
 {
-	uint64_t unit = mt_rt.no_ticks ? 0 : (mt_clock_ticks() - mt_rt.tick_start) >> mt_rt.unit_shift;
+	uint64_t unit =
+		mt_rt.no_ticks ? 0 : (mt_clock_ticks() - mt_rt.tick_start) >> mt_rt.unit_shift;
 	if (unit > __atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED))
 		__atomic_store_n(&mt_rt.hdr->now_unit, unit, __ATOMIC_RELAXED);
 	if (!t->capture.memo && t->capture.counts.captures >= t->memo_at) {

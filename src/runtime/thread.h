@@ -3,8 +3,8 @@
 #define MT_RUNTIME_THREAD_H
 
 /*
- * Per-thread state: made at a thread's first event, found again after the thread's death without any
- * exit hook (the kernel is asked whether the owner still exists when a new thread needs one).
+ * Per-thread state: made at a thread's first event, found again after the thread's death without
+ * any exit hook (the kernel is asked whether the owner still exists when a new thread needs one).
  */
 
 #include "runtime/rt.h"
@@ -14,8 +14,8 @@
 struct mt_thread *mt_thread_make(void);
 
 /*
- * 1 when no other thread can still hold a module list of this generation: each is outside the tracker, or
- * has captured with a newer one.
+ * 1 when no other thread can still hold a module list of this generation: each is outside the
+ * tracker, or has captured with a newer one.
  */
 int mt_threads_are_past(uint32_t generation);
 

@@ -2,22 +2,24 @@
 /*
  * Memo, join, walk.
  *
- * Why a reuse is exact. A walk is a function of (sp, ra, fp), the modules, and the words it reads. For
- * each frame struct mt_frame_words holds the words that were read to reach it, with their addresses.
- * When a new walk arrives at a remembered frame with the same sp, ra and (if it is used further out)
- * fp, and every word read further out still has its value, the new walk would go on exactly as the old
- * one did. So it stops there. Nothing is assumed about what the program did in between.
+ * Why a reuse is exact. A walk is a function of (sp, ra, fp), the modules, and the words it reads.
+ * For each frame struct mt_frame_words holds the words that were read to reach it, with their
+ * addresses. When a new walk arrives at a remembered frame with the same sp, ra and (if it is used
+ * further out) fp, and every word read further out still has its value, the new walk would go on
+ * exactly as the old one did. So it stops there. Nothing is assumed about what the program did in
+ * between.
  *
- * Why a check cannot fault. Words are compared in the order in which a walk reads them, and the first
- * difference ends the comparison. Up to then the walk would have read the same words, so each address
- * that is read is one that a walk from the present registers reads too: a word of a live frame. A stack
- * that was unmapped, or replaced by a shorter one at the same address, differs before its end. The
- * processor runs the loads ahead of the comparisons by itself, which is what makes this fast; loads
- * run ahead never fault. This is why the loops below may not be vectorized or combined.
+ * Why a check cannot fault. Words are compared in the order in which a walk reads them, and the
+ * first difference ends the comparison. Up to then the walk would have read the same words, so each
+ * address that is read is one that a walk from the present registers reads too: a word of a live
+ * frame. A stack that was unmapped, or replaced by a shorter one at the same address, differs
+ * before its end. The processor runs the loads ahead of the comparisons by itself, which is what
+ * makes this fast; loads run ahead never fault. This is why the loops below may not be vectorized
+ * or combined.
  *
  * A step that depends on more than such words (registers of an interrupted frame, a guess by frame
- * pointer, a page that could not be read) is marked MT_STEP_NO_REUSE; frames inward of it are walked
- * each time.
+ * pointer, a page that could not be read) is marked MT_STEP_NO_REUSE; frames inward of it are
+ * walked each time.
  */
 
 #include "unwind/capture.h"
@@ -35,7 +37,8 @@ enum {
 	NEEDS_FP = 1 << 10, /* fp of this frame is used further out before it is loaded again */
 	EXTRA = 1 << 11,    /* more words than ra: fp_at with NEEDS_FP, or cfa_at */
 	PUBLIC_FLAGS = MT_FRAME_EXACT_PC | MT_FRAME_BY_FP,
-	MIDDLE = MT_DEPTH_MAX, /* words[MIDDLE - k]: fresh frame k; words[MIDDLE + 1 + i]: frame[i] */
+	MIDDLE = MT_DEPTH_MAX, /* words[MIDDLE - k]: fresh frame k; words[MIDDLE + 1 + i]: frame[i]
+				*/
 	JOIN_WINDOW = 256,
 	JOIN_PAUSE = 2048,
 	MEMO_WINDOW = 1024,
@@ -49,7 +52,7 @@ struct memo_entry {
 	uint32_t epoch; /* of the memo when it was filled: others are free */
 	uint32_t token;
 	uint32_t span_bytes; /* words lie in [sp, sp + span_bytes) */
-	uint16_t count;     /* a multiple of MEMO_UNROLL: the last words stand there again */
+	uint16_t count;      /* a multiple of MEMO_UNROLL: the last words stand there again */
 	uint16_t needs_fp;
 	uint16_t offset[MEMO_WORDS]; /* (address - sp) / 8, in the order of the walk */
 	uint64_t value[MEMO_WORDS];
@@ -63,10 +66,10 @@ struct mt_memo {
 
 /* How a walk went. */
 struct outcome {
-	uint32_t fresh;    /* frames walked; if joined the last is frame[at] */
-	int32_t at;        /* -1: not joined */
-	uint32_t end;      /* enum mt_stack_end, if not joined */
-	int32_t no_reuse;  /* outermost fresh frame that may not be reused, -1: none */
+	uint32_t fresh;   /* frames walked; if joined the last is frame[at] */
+	int32_t at;       /* -1: not joined */
+	uint32_t end;     /* enum mt_stack_end, if not joined */
+	int32_t no_reuse; /* outermost fresh frame that may not be reused, -1: none */
 	uint32_t end_no_reuse;
 };
 
@@ -116,8 +119,8 @@ void mt_capture_reset(struct mt_capture *c)
 }
 
 /*
- * Keeps a value in a general register: without it gcc pairs neighbouring fields in vector registers and
- * puts the moves between both into the chain of loads that a walk is.
+ * Keeps a value in a general register: without it gcc pairs neighbouring fields in vector registers
+ * and puts the moves between both into the chain of loads that a walk is.
  */
 #define IN_REGISTER(x) __asm__("" : "+r"(x))
 
@@ -175,8 +178,8 @@ static MT_COLD void modules_changed(struct mt_capture *c, const struct mt_module
 }
 
 /*
- * 0, or what on_change() returned: the list from before the change may name a module that is gone, so
- * there is better none, and the next capture asks again.
+ * 0, or what on_change() returned: the list from before the change may name a module that is gone,
+ * so there is better none, and the next capture asks again.
  */
 static MT_COLD int ask_for_change(struct mt_capture *c, uint64_t now)
 {
@@ -205,7 +208,8 @@ static MT_COLD int stack_switch(struct mt_capture *c, uintptr_t sp)
 
 /* ---- memo ---- */
 
-MT_INLINE struct memo_entry *memo_set(struct mt_memo *memo, uintptr_t sp, uintptr_t ra, uint64_t tag)
+MT_INLINE struct memo_entry *memo_set(struct mt_memo *memo, uintptr_t sp, uintptr_t ra,
+				      uint64_t tag)
 {
 	uint64_t h = (ra ^ (uint64_t)sp << 20 ^ (tag << 7 | tag >> 57)) * 0x9e3779b97f4a7c15u;
 	return memo->entry[h >> 56];
@@ -431,15 +435,22 @@ MT_INLINE void place_ra_word(const struct place *at, struct mt_frame_words *w)
 #endif
 
 /* The step out of *at by other than a plain row. 0, or an enum mt_stack_end. */
-static MT_NOINLINE int slow_step(struct mt_capture *c, const struct mt_module_list *list, mt_row row,
-				 struct place *at)
+static MT_NOINLINE int slow_step(struct mt_capture *c, const struct mt_module_list *list,
+				 mt_row row, struct place *at)
 {
 	uintptr_t lr = place_lr(at);
-	struct mt_step s = {.sp = at->sp, .ra = at->ra, .fp = at->fp, .lr = lr, .lr_known = lr != 0,
+	struct mt_step s = {.sp = at->sp,
+			    .ra = at->ra,
+			    .fp = at->fp,
+			    .lr = lr,
+			    .lr_known = lr != 0,
 			    .range = &c->stack};
 	int end = mt_step_special(&s, row, list);
 	c->counts.fp_steps += !end && (s.flags & MT_FRAME_BY_FP);
-	*at = (struct place){.sp = s.sp, .fp = s.fp, .fp_at = s.fp_at, .cfa_at = s.cfa_at,
+	*at = (struct place){.sp = s.sp,
+			     .fp = s.fp,
+			     .fp_at = s.fp_at,
+			     .cfa_at = s.cfa_at,
 			     .flags = s.flags | (s.cfa_at ? EXTRA : 0)};
 	place_set_ra(at, s.ra_at, s.raw, s.lr_known ? s.lr : 0);
 	at->ra = s.ra;
@@ -487,8 +498,8 @@ MT_INLINE int plain_step(struct mt_capture *c, mt_row row, struct place *at)
 }
 
 /* How the walk out of fresh frame k by an uncommon row goes. 0, or an enum mt_stack_end. */
-static MT_NOINLINE int uncommon_step(struct mt_capture *c, const struct mt_module_list *list, mt_row row,
-				     uint32_t k, struct place *at, struct outcome *ret)
+static MT_NOINLINE int uncommon_step(struct mt_capture *c, const struct mt_module_list *list,
+				     mt_row row, uint32_t k, struct place *at, struct outcome *ret)
 {
 	if (row == mt_row_special(MT_ROW_END))
 		return MT_STACK_COMPLETE;
@@ -511,8 +522,8 @@ MT_INLINE uint32_t end_at_limit(mt_row row)
 }
 
 /* Walks from *at until it ends, is cut, or joins the last stack at or below index `join`. */
-static void walk(struct mt_capture *c, const struct mt_module_list *list, struct place at, int32_t join,
-		 struct outcome *ret)
+static void walk(struct mt_capture *c, const struct mt_module_list *list, struct place at,
+		 int32_t join, struct outcome *ret)
 {
 	const struct mt_row_cache *rows = mt_unwind.rows;
 	struct mt_frame_words *w = fresh_words(c, 0), *last = fresh_words(c, c->depth_max - 1);
@@ -564,10 +575,11 @@ static void walk(struct mt_capture *c, const struct mt_module_list *list, struct
 }
 
 /*
- * Writes one frame over the one that stood there in the last stack (known: there was one). The node stays
- * if everything from the root to here is as it was. The running hash is returned.
+ * Writes one frame over the one that stood there in the last stack (known: there was one). The node
+ * stays if everything from the root to here is as it was. The running hash is returned.
  */
-MT_INLINE uint64_t put_frame(struct mt_frame *f, const struct mt_frame_words *w, uint64_t hash, int known)
+MT_INLINE uint64_t put_frame(struct mt_frame *f, const struct mt_frame_words *w, uint64_t hash,
+			     int known)
 {
 	uint32_t flags = (uint32_t)w->flags & PUBLIC_FLAGS;
 	uintptr_t ra = w->ra;
@@ -644,7 +656,8 @@ static void join_account(struct mt_capture *c, const struct outcome *o)
 }
 
 /* No modules yet: the one frame that the caller named. */
-static MT_COLD uint32_t capture_nothing(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uint64_t tag)
+static MT_COLD uint32_t capture_nothing(struct mt_capture *c, uintptr_t sp, uintptr_t ra,
+					uint64_t tag)
 {
 	struct mt_frame_words w = {.sp = sp, .ra = ra, .flags = MT_STEP_NO_REUSE};
 	uint64_t hash = mix(0x6d656d747261636bu, MT_STACK_NO_INFO);
@@ -686,7 +699,8 @@ static MT_NOINLINE uint32_t capture_walk(struct mt_capture *c, const struct mt_m
 	return 0;
 }
 
-uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp, uint64_t tag)
+uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
+			  uint64_t tag)
 {
 	uint64_t now = c->change_seen;
 	ra = mt_step_strip(ra);

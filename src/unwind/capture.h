@@ -3,15 +3,16 @@
 #define MT_UNWIND_CAPTURE_H
 
 /*
- * Call-stack capture for one thread: memo -> join with the last stack -> walk. Why a verified reuse is
- * exact: capture.c and docs/decisions/0004-capture-is-verified-reuse.md.
+ * Call-stack capture for one thread: memo -> join with the last stack -> walk. Why a verified reuse
+ * is exact: capture.c and docs/decisions/0004-capture-is-verified-reuse.md.
  *
- * The caller hands in the state at the call of the hooked function: SP (the CFA of the caller's call:
- * value of the stack pointer after the call returns), return address and frame pointer. It gets back a
- * token that it attached to the same (stack, tag) before, or 0 and the stack in full.
+ * The caller hands in the state at the call of the hooked function: SP (the CFA of the caller's
+ * call: value of the stack pointer after the call returns), return address and frame pointer. It
+ * gets back a token that it attached to the same (stack, tag) before, or 0 and the stack in full.
  *
  * Everything here is async-signal-safe as long as one thread's capture state is not re-entered (the
- * hook's guard sees to that), takes no lock, allocates nothing except through mt_capture_memo_attach.
+ * hook's guard sees to that), takes no lock, allocates nothing except through
+ * mt_capture_memo_attach.
  */
 
 #include "elf/modules.h"
@@ -21,9 +22,10 @@ enum { MT_DEPTH_MAX = 256 };
 
 /* How a stack ended. Values go into the state file: never renumber. */
 enum mt_stack_end {
-	MT_STACK_COMPLETE = 1,    /* at the thread's or program's entry (undefined return address) */
-	MT_STACK_DEPTH = 2,       /* cut at the depth limit */
-	MT_STACK_NO_INFO = 3,     /* code without unwind information (JIT, assembler), fallback failed */
+	MT_STACK_COMPLETE = 1, /* at the thread's or program's entry (undefined return address) */
+	MT_STACK_DEPTH = 2,    /* cut at the depth limit */
+	MT_STACK_NO_INFO =
+		3, /* code without unwind information (JIT, assembler), fallback failed */
 	MT_STACK_UNSUPPORTED = 4, /* a rule that the unwinder does not evaluate */
 	MT_STACK_UNREADABLE = 5,  /* the next frame lies outside the stack's mapping */
 };
@@ -31,16 +33,17 @@ enum { MT_STACK_END_COUNT = 6 };
 
 /* One frame. Outermost first in struct mt_capture. */
 struct mt_frame {
-	uintptr_t slot; /* CFA - 8 of the call (x86-64: where ra lies); 0: frame that may not be reused */
+	uintptr_t slot; /* CFA - 8 of the call (x86-64: where ra lies); 0: frame that may not be
+			   reused */
 	uintptr_t ra;   /* return address; for an interrupted frame (signal) the exact pc + 1 */
 	uint64_t hash;  /* running hash from the outermost frame inward, end kind mixed in */
-	uint32_t node;  /* free for the caller: 0 when new (the runtime keeps its stack-tree node) */
+	uint32_t node; /* free for the caller: 0 when new (the runtime keeps its stack-tree node) */
 	uint32_t flags; /* enum mt_frame_flags */
 };
 
 enum mt_frame_flags {
 	MT_FRAME_EXACT_PC = 1, /* interrupted, not calling: symbolize ra - 1 as the exact pc */
-	MT_FRAME_BY_FP = 2,    /* reached by the frame-pointer fallback, not by unwind information */
+	MT_FRAME_BY_FP = 2, /* reached by the frame-pointer fallback, not by unwind information */
 };
 
 /* What the unwinder counted in this thread; all by the owner thread, read by anybody (relaxed). */
@@ -54,18 +57,20 @@ struct mt_capture_counts {
 struct mt_memo; /* 256 sets x 2 ways of remembered stacks; about 300 KiB, touched lazily */
 
 /*
- * What the walk read to reach a frame: private to capture.c. x86-64: the return address lies below sp.
+ * What the walk read to reach a frame: private to capture.c. x86-64: the return address lies below
+ * sp.
  */
 struct mt_frame_words {
-	uintptr_t sp;     /* CFA of the call: with ra the frame's identity */
+	uintptr_t sp; /* CFA of the call: with ra the frame's identity */
 	uintptr_t ra;
 	uintptr_t fp;     /* frame pointer in this frame */
-	uintptr_t fp_at;  /* where the step to this frame loaded it; 0: inherited from the inner frame */
+	uintptr_t fp_at;  /* where the step to this frame loaded it; 0: inherited from the inner
+			     frame */
 	uintptr_t cfa_at; /* where sp was read; 0: computed */
 	uint64_t flags;
 #if !defined(__x86_64__)
-	uintptr_t ra_at;  /* where ra was read; 0: given by the caller in a register */
-	uintptr_t raw;    /* the word there, perhaps signed */
+	uintptr_t ra_at; /* where ra was read; 0: given by the caller in a register */
+	uintptr_t raw;   /* the word there, perhaps signed */
 #endif
 };
 
@@ -79,25 +84,26 @@ struct mt_capture {
 	uint32_t depth_max;  /* 1..MT_DEPTH_MAX, set by mt_capture_init */
 	uint32_t generation; /* of the module list that the state below belongs to */
 	uint32_t reserved;
-	struct mt_memo *memo; /* NULL until attached */
+	struct mt_memo *memo;        /* NULL until attached */
 	struct mt_stack_range stack; /* that held SP last */
 	struct mt_capture_counts counts;
 	/* the rest up to frame is private to capture.c */
-	uint64_t change_seen;         /* mt_unwind.change_count at the last capture */
+	uint64_t change_seen;           /* mt_unwind.change_count at the last capture */
 	struct mt_stack_range other[3]; /* stacks seen before */
 	uint32_t other_next;
-	uint32_t reuse_below; /* frames with a lower index may be joined */
-	uint32_t memo_ready;  /* the last stack may go into the memo */
-	uint32_t memo_off_for;        /* adaptive: captures without a look into the memo */
-	uint64_t memo_since, memo_hits_before;            /* adaptive: start of the window */
-	uint32_t join_off_for, join_seen, join_done;      /* adaptive: captures that were no memo hit */
+	uint32_t reuse_below;                  /* frames with a lower index may be joined */
+	uint32_t memo_ready;                   /* the last stack may go into the memo */
+	uint32_t memo_off_for;                 /* adaptive: captures without a look into the memo */
+	uint64_t memo_since, memo_hits_before; /* adaptive: start of the window */
+	uint32_t join_off_for, join_seen, join_done; /* adaptive: captures that were no memo hit */
 	uint32_t join_walked, join_frames;
 	struct mt_frame frame[MT_DEPTH_MAX + 1]; /* outermost first */
 	/* fresh frames from the middle downward (innermost first), kept ones upward (as frame[]) */
 	struct mt_frame_words words[2 * (MT_DEPTH_MAX + 1)];
 };
 
-/* Row cache shared by all threads of the process: one per process, in memory that starts as zeros. */
+/* Row cache shared by all threads of the process: one per process, in memory that starts as zeros.
+ */
 struct mt_row_cache;
 size_t mt_row_cache_bytes(void);
 size_t mt_memo_bytes(void);
@@ -107,16 +113,17 @@ struct mt_unwind {
 	struct mt_row_cache *rows;
 	/* current module list, published with release; the unwinder loads it with acquire */
 	const struct mt_module_list *modules;
-	int no_calls; /* 1: no system call may be made, so what is not known to be readable is not read */
+	int no_calls; /* 1: no system call may be made, so what is not known to be readable is not
+			 read */
 	/*
-	 * Rises whenever a module may have come or gone (written by the loader's notifier or by a hook;
-	 * any change of value counts). The unwinder loads it once a capture (acquire); when it differs
-	 * from the value it last saw it calls on_change before using any cached row.
+	 * Rises whenever a module may have come or gone (written by the loader's notifier or by a
+	 * hook; any change of value counts). The unwinder loads it once a capture (acquire); when
+	 * it differs from the value it last saw it calls on_change before using any cached row.
 	 */
 	const volatile uint64_t *change_count;
 	/*
-	 * Brings `modules` up to date. 0: it is as of the count before the call, or later. Else this
-	 * capture uses no module, and the next one asks again.
+	 * Brings `modules` up to date. 0: it is as of the count before the call, or later. Else
+	 * this capture uses no module, and the next one asks again.
 	 */
 	int (*on_change)(void);
 };
@@ -135,10 +142,10 @@ void mt_capture_reset(struct mt_capture *c);
 
 /*
  * Captures the stack that begins at the caller whose call returns to `ra`. `tag` takes part in the
- * identity (heap, function kind, label). Returns the token that mt_capture_remember() attached to the
- * same stack and tag, or 0: then c->frame[0..count) holds the stack, c->end and c->hash are set, and
- * nodes of frames shared with the previous stack are kept (frame[i].node != 0).
- * When a token is returned c->count/frame need not describe this stack.
+ * identity (heap, function kind, label). Returns the token that mt_capture_remember() attached to
+ * the same stack and tag, or 0: then c->frame[0..count) holds the stack, c->end and c->hash are
+ * set, and nodes of frames shared with the previous stack are kept (frame[i].node != 0). When a
+ * token is returned c->count/frame need not describe this stack.
  */
 uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
 			  uint64_t tag);
@@ -147,11 +154,11 @@ uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uint
 void mt_capture_remember(struct mt_capture *c, uint32_t token);
 
 /*
- * Reference walk for tests and --verify: no cache, no reuse; every step by the unpacked rule. Writes up
- * to max return addresses, innermost first; returns the count, *ret_end how it ended. Uses
- * mt_unwind.modules as it is (does not ask for a refresh).
+ * Reference walk for tests and --verify: no cache, no reuse; every step by the unpacked rule.
+ * Writes up to max return addresses, innermost first; returns the count, *ret_end how it ended.
+ * Uses mt_unwind.modules as it is (does not ask for a refresh).
  */
-uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra, uint32_t max,
-			   enum mt_stack_end *ret_end);
+uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra,
+			   uint32_t max, enum mt_stack_end *ret_end);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decodes .eh_frame. Every byte is read through a cursor that knows its end, so hostile bytes give a
- * wrong or no row but never a read outside the segment that holds them; every loop consumes input or
- * counts down. Expressions are not evaluated in general: the few that compilers, linkers and libcs
- * emit for the three registers we follow are recognized byte by byte, the rest is "other".
+ * Decodes .eh_frame. Every byte is read through a cursor that knows its end, so hostile bytes give
+ * a wrong or no row but never a read outside the segment that holds them; every loop consumes input
+ * or counts down. Expressions are not evaluated in general: the few that compilers, linkers and
+ * libcs emit for the three registers we follow are recognized byte by byte, the rest is "other".
  */
 
 #include "unwind/row.h"
@@ -12,9 +12,9 @@
 
 enum {
 	ENC_OMIT = 0xff,
-	ENC_TABLE = 0x3b,       /* datarel, sdata4: what linkers write */
-	STATES_MAX = 8,         /* nested remember_state; compilers use 1 */
-	RECORDS_MAX = 1 << 16,  /* of a search without a table */
+	ENC_TABLE = 0x3b,      /* datarel, sdata4: what linkers write */
+	STATES_MAX = 8,        /* nested remember_state; compilers use 1 */
+	RECORDS_MAX = 1 << 16, /* of a search without a table */
 	CIE_AUGMENTATION_MAX = 16,
 };
 
@@ -111,20 +111,43 @@ static uint64_t encoded(struct cursor *c, uint8_t enc, const uint8_t *data_base)
 {
 	uint64_t pos = (uint64_t)(uintptr_t)c->at, v;
 	switch (enc & 15) {
-	case 0x00: case 0x04: case 0x0c: v = fixed(c, 8); break;
-	case 0x01: v = uleb(c); break;
-	case 0x02: v = fixed(c, 2); break;
-	case 0x03: v = fixed(c, 4); break;
-	case 0x09: v = (uint64_t)sleb(c); break;
-	case 0x0a: v = (uint64_t)(int64_t)(int16_t)fixed(c, 2); break;
-	case 0x0b: v = (uint64_t)(int64_t)(int32_t)fixed(c, 4); break;
-	default: c->bad = 1; return 0;
+	case 0x00:
+	case 0x04:
+	case 0x0c:
+		v = fixed(c, 8);
+		break;
+	case 0x01:
+		v = uleb(c);
+		break;
+	case 0x02:
+		v = fixed(c, 2);
+		break;
+	case 0x03:
+		v = fixed(c, 4);
+		break;
+	case 0x09:
+		v = (uint64_t)sleb(c);
+		break;
+	case 0x0a:
+		v = (uint64_t)(int64_t)(int16_t)fixed(c, 2);
+		break;
+	case 0x0b:
+		v = (uint64_t)(int64_t)(int32_t)fixed(c, 4);
+		break;
+	default:
+		c->bad = 1;
+		return 0;
 	}
 	switch (enc & 0xf0) {
-	case 0x00: return v;
-	case 0x10: return v + pos;
-	case 0x30: return v + (uint64_t)(uintptr_t)data_base;
-	default: c->bad = 1; return 0;
+	case 0x00:
+		return v;
+	case 0x10:
+		return v + pos;
+	case 0x30:
+		return v + (uint64_t)(uintptr_t)data_base;
+	default:
+		c->bad = 1;
+		return 0;
 	}
 }
 
@@ -184,7 +207,8 @@ static void cie_augmentation(struct cie *cie, const uint8_t *letters, struct cur
 		case 'S':
 			cie->signal = 1;
 			break;
-		case 'B': case 'G':
+		case 'B':
+		case 'G':
 			break;
 		default:
 			return;
@@ -342,7 +366,8 @@ enum { UC_RSP = 160, UC_RIP = 168, UC_RBP = 120 };
 /* breg7 8; breg16 0; lit15; and; litN; ge; lit3; shl; plus: N, or -1. */
 static int plt_threshold(struct cursor expr)
 {
-	static const uint8_t head[] = {0x77, 8, 0x80, 0, 0x3f, 0x1a}, tail[] = {0x2a, 0x33, 0x24, 0x22};
+	static const uint8_t head[] = {0x77, 8, 0x80, 0, 0x3f, 0x1a},
+			     tail[] = {0x2a, 0x33, 0x24, 0x22};
 	if (expr.end - expr.at != 11)
 		return -1;
 	for (size_t i = 0; i < sizeof(head); i++)
@@ -375,8 +400,9 @@ static void reg_expression(struct mt_rule *r, uint64_t reg, struct cursor expr)
 {
 	int64_t offset;
 	if (reg == MT_REG_RA)
-		r->ra = is_breg(expr, MT_REG_SP, &offset, NULL, 0) && offset == UC_RIP ?
-				MT_RULE_SIGNAL : MT_RULE_OTHER;
+		r->ra = is_breg(expr, MT_REG_SP, &offset, NULL, 0) && offset == UC_RIP
+				? MT_RULE_SIGNAL
+				: MT_RULE_OTHER;
 	if (reg != MT_REG_FP)
 		return;
 	r->fp = MT_RULE_OTHER;
@@ -555,12 +581,23 @@ static int run_advance(const struct machine *v, uint8_t op, struct cursor *c, ui
 		return 1;
 	}
 	switch (op) {
-	case 0x01: *ret_pc = encoded(c, v->cie->fde_enc, NULL); return 1;
-	case 0x02: bytes = 1; break;
-	case 0x03: bytes = 2; break;
-	case 0x04: bytes = 4; break;
-	case 0x1d: bytes = 8; break;
-	default: return 0;
+	case 0x01:
+		*ret_pc = encoded(c, v->cie->fde_enc, NULL);
+		return 1;
+	case 0x02:
+		bytes = 1;
+		break;
+	case 0x03:
+		bytes = 2;
+		break;
+	case 0x04:
+		bytes = 4;
+		break;
+	case 0x1d:
+		bytes = 8;
+		break;
+	default:
+		return 0;
 	}
 	*ret_pc = v->pc + fixed(c, bytes) * v->cie->code_align;
 	return 1;
@@ -633,7 +670,8 @@ static mt_row pack_plain(const struct mt_rule *r)
 	}
 	if (r->cfa_off < 0 || (r->cfa_off & 7) || r->cfa_off > 8 * 0x1fff)
 		return mt_row_special(MT_ROW_FULL);
-	return (r->cfa == MT_CFA_FP ? MT_ROW_FP : MT_ROW_SP) | (uint32_t)r->cfa_off / 8 << 2 | fp << 15;
+	return (r->cfa == MT_CFA_FP ? MT_ROW_FP : MT_ROW_SP) | (uint32_t)r->cfa_off / 8 << 2 |
+	       fp << 15;
 }
 #else
 static mt_row pack_plain(const struct mt_rule *r)

@@ -3,15 +3,14 @@
 #define MT_UNWIND_ROW_H
 
 /*
- * A row says how to step from one frame to its caller at one program counter. It is decoded from the
- * module's .eh_frame when first needed and packed into MT_ROW_BITS bits:
+ * A row says how to step from one frame to its caller at one program counter. It is decoded from
+ * the module's .eh_frame when first needed and packed into MT_ROW_BITS bits:
  *
- *   bits 0..1   kind: 0 CFA = SP + 8*cfa, 1 CFA = FP + 8*cfa, 2 special: bits 2.. enum mt_row_special
- *   x86-64      bits 2..14 cfa; bits 15..27 fp: caller's FP saved at CFA - 8*fp, 0: not saved here.
- *               The return address is at CFA - 8.
- *   aarch64     bits 2..10 cfa, bits 11..20 ra: return address at CFA - 8*ra, 0: still in the link
- *               register; bits 21..27 fp: caller's FP saved at (place of ra) + 8*(fp - 64), 0: not
- *               saved here.
+ *   bits 0..1   kind: 0 CFA = SP + 8*cfa, 1 CFA = FP + 8*cfa, 2 special: bits 2.. enum
+ * mt_row_special x86-64      bits 2..14 cfa; bits 15..27 fp: caller's FP saved at CFA - 8*fp, 0:
+ * not saved here. The return address is at CFA - 8. aarch64     bits 2..10 cfa, bits 11..20 ra:
+ * return address at CFA - 8*ra, 0: still in the link register; bits 21..27 fp: caller's FP saved at
+ * (place of ra) + 8*(fp - 64), 0: not saved here.
  *
  * What does not fit is MT_ROW_FULL: decoded again, into a struct mt_rule, at each use.
  * Source of the rules: DWARF 5 section 6.4, System V ABI AMD64 section 3.7, AAPCS64.
@@ -66,9 +65,10 @@ struct mt_rule {
 
 /*
  * The row that holds at pc. `pc` lies inside the instruction of interest: callers pass the return
- * address minus one for a call, the exact pc for an interrupted frame. Pure: reads only the module's
- * mapped .eh_frame, allocates nothing, checks every length against the segment. A pc without unwind
- * information gives the special row NOINFO; a rule that cannot be evaluated gives UNSUPPORTED.
+ * address minus one for a call, the exact pc for an interrupted frame. Pure: reads only the
+ * module's mapped .eh_frame, allocates nothing, checks every length against the segment. A pc
+ * without unwind information gives the special row NOINFO; a rule that cannot be evaluated gives
+ * UNSUPPORTED.
  */
 mt_row mt_row_decode(const struct mt_module *m, uintptr_t pc);
 

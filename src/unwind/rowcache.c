@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * No row of a module that is gone may be seen. To insert, a thread first puts a ticket of its own into the
- * word, then looks whether its module list is still the current one, decodes, and swaps the row in only if
- * its ticket is still there. A flush runs after the new list was published and before any thread uses the
- * cache for it. So either the inserting thread sees the new list and gives up, or its ticket was there
- * before the flush, which then takes it away (the last swap fails) or wipes the row (the last swap came
- * first). Both sides need their two steps in one total order: the fences. A late flush for an older list
- * only empties more; it cannot give a ticket back.
+ * No row of a module that is gone may be seen. To insert, a thread first puts a ticket of its own
+ * into the word, then looks whether its module list is still the current one, decodes, and swaps
+ * the row in only if its ticket is still there. A flush runs after the new list was published and
+ * before any thread uses the cache for it. So either the inserting thread sees the new list and
+ * gives up, or its ticket was there before the flush, which then takes it away (the last swap
+ * fails) or wipes the row (the last swap came first). Both sides need their two steps in one total
+ * order: the fences. A late flush for an older list only empties more; it cannot give a ticket
+ * back.
  */
 
 #include "unwind/rowcache.h"
@@ -58,7 +59,7 @@ mt_row mt_row_cache_fill(struct mt_row_cache *rows, const struct mt_module_list 
 	mt_row row = mt_row_decode(m, ra - 1);
 	if (reserved)
 		__atomic_compare_exchange_n(word, &mine,
-					    (uint64_t)(ra >> MT_ROW_SET_BITS) << MT_ROW_BITS | row, 0,
-					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+					    (uint64_t)(ra >> MT_ROW_SET_BITS) << MT_ROW_BITS | row,
+					    0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	return row;
 }

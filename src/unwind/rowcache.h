@@ -3,11 +3,11 @@
 #define MT_UNWIND_ROWCACHE_H
 
 /*
- * Rows by return address, for all threads of the process, without locks. An entry is one 64-bit word:
- * the address without its low 12 bits (36 bits), then the row (28 bits); the low bits are told by the
- * set, so the match is exact below 2^48. Addresses above never match and are decoded at each use. The tag
- * of an empty word belongs to the last page below 2^48, where no code can be. The cache must be flushed
- * (to a generation other than 0) before it is first used.
+ * Rows by return address, for all threads of the process, without locks. An entry is one 64-bit
+ * word: the address without its low 12 bits (36 bits), then the row (28 bits); the low bits are
+ * told by the set, so the match is exact below 2^48. Addresses above never match and are decoded at
+ * each use. The tag of an empty word belongs to the last page below 2^48, where no code can be. The
+ * cache must be flushed (to a generation other than 0) before it is first used.
  */
 
 #include "unwind/row.h"
@@ -17,7 +17,7 @@ enum { MT_ROW_SETS = 4096, MT_ROW_WAYS = 2, MT_ROW_SET_BITS = 12 };
 
 struct mt_row_cache {
 	uint64_t generation; /* of the module list the entries belong to; atomic */
-	uint64_t tickets; /* handed out to insertions; atomic */
+	uint64_t tickets;    /* handed out to insertions; atomic */
 	uint64_t reserved[6];
 	uint64_t set[MT_ROW_SETS][MT_ROW_WAYS]; /* atomic words */
 };

@@ -11,9 +11,9 @@
 #include "unwind/capture.h"
 
 enum {
-	PAGE = 4096,          /* probing step; a multiple of it on every kernel */
-	REACH_PAGES = 16384,  /* 64 MiB in one step: larger frames are not real */
-	DOWN_PAGES = 512,     /* growth of a known stack between two captures */
+	PAGE = 4096,         /* probing step; a multiple of it on every kernel */
+	REACH_PAGES = 16384, /* 64 MiB in one step: larger frames are not real */
+	DOWN_PAGES = 512,    /* growth of a known stack between two captures */
 	FUTEX_WAIT_PRIVATE = 128,
 	UNLIKELY_WORD = 0x6d747072,
 };
@@ -23,7 +23,8 @@ int mt_stack_probe(uintptr_t address)
 	struct mt_timespec now = {0, 0};
 	if (MT_UNLIKELY(mt_unwind.no_calls))
 		return 0;
-	long r = mt_sys6(__NR_futex, (long)address, FUTEX_WAIT_PRIVATE, UNLIKELY_WORD, (long)&now, 0, 0);
+	long r = mt_sys6(__NR_futex, (long)address, FUTEX_WAIT_PRIVATE, UNLIKELY_WORD, (long)&now,
+			 0, 0);
 	return r != -MT_EFAULT && r != -MT_EINVAL;
 }
 

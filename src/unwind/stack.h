@@ -24,7 +24,8 @@ int mt_stack_probe(uintptr_t address);
  */
 int mt_stack_enter(struct mt_stack_range *range, uintptr_t address);
 
-/* Extends *range upward to hold [lo, end). 0, or -EFAULT: a page is missing, or too many to look at. */
+/* Extends *range upward to hold [lo, end). 0, or -EFAULT: a page is missing, or too many to look
+ * at. */
 int mt_stack_reach(struct mt_stack_range *range, uintptr_t end);
 
 MT_INLINE int mt_stack_holds(const struct mt_stack_range *range, uintptr_t address)
@@ -36,7 +37,8 @@ MT_INLINE int mt_stack_holds(const struct mt_stack_range *range, uintptr_t addre
 MT_INLINE int mt_stack_word(struct mt_stack_range *range, uintptr_t address, uintptr_t *ret_word)
 {
 	if (MT_UNLIKELY(!mt_stack_holds(range, address)) &&
-	    (address < range->lo || address > UINTPTR_MAX - 8 || mt_stack_reach(range, address + 8)))
+	    (address < range->lo || address > UINTPTR_MAX - 8 ||
+	     mt_stack_reach(range, address + 8)))
 		return -14; /* EFAULT */
 	*ret_word = *(const volatile uintptr_t *)address;
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The uncommon steps. Nothing is read before the stack range says that it may be; module text is read
- * only inside executable segments of listed modules.
+ * The uncommon steps. Nothing is read before the stack range says that it may be; module text is
+ * read only inside executable segments of listed modules.
  */
 
 #include "unwind/step.h"
@@ -57,13 +57,14 @@ static int after_call(const struct mt_module *m, uintptr_t ra)
 	if ((ra & 3) || !in_text(m, ra - 4, ra))
 		return 0;
 	uint32_t op = *(const uint32_t *)(ra - 4);
-	return (op & 0xfc000000) == 0x94000000 ||  /* bl */
-	       (op & 0xfffffc1f) == 0xd63f0000 ||  /* blr */
-	       (op & 0xfefff800) == 0xd63f0800;    /* blraa, blrab and their z forms */
+	return (op & 0xfc000000) == 0x94000000 || /* bl */
+	       (op & 0xfffffc1f) == 0xd63f0000 || /* blr */
+	       (op & 0xfefff800) == 0xd63f0800;   /* blraa, blrab and their z forms */
 }
 #endif
 
-/* Registers of the interrupted code. The frame reached is known by its exact pc, stored as pc + 1. */
+/* Registers of the interrupted code. The frame reached is known by its exact pc, stored as pc + 1.
+ */
 static int step_signal(struct mt_step *s)
 {
 	uintptr_t pc, sp, fp, lr = 0;
@@ -101,9 +102,9 @@ static int at_sigreturn(const struct mt_module *m, uintptr_t pc)
 	static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
 #endif
 	uintptr_t last = pc + sizeof(code) - 1;
-	if (m ? !in_text(m, pc, last + 1) :
-		pc < 4096 || pc >> 47 || !mt_stack_probe(pc & ~(uintptr_t)3) ||
-			!mt_stack_probe(last & ~(uintptr_t)3))
+	if (m ? !in_text(m, pc, last + 1)
+	      : pc < 4096 || pc >> 47 || !mt_stack_probe(pc & ~(uintptr_t)3) ||
+			    !mt_stack_probe(last & ~(uintptr_t)3))
 		return 0;
 	for (size_t i = 0; i < sizeof(code); i++)
 		if (((const volatile uint8_t *)pc)[i] != code[i])
@@ -186,8 +187,8 @@ int mt_step_rule(struct mt_step *s, const struct mt_rule *r)
 
 #if defined(__aarch64__)
 /*
- * A frame record does not tell its function's SP. The row of the function reached does: by FP, or by
- * where it says the record lies.
+ * A frame record does not tell its function's SP. The row of the function reached does: by FP, or
+ * by where it says the record lies.
  */
 static int sp_from_record(struct mt_step *s, const struct mt_module *m)
 {
@@ -234,8 +235,8 @@ static int step_by_fp(struct mt_step *s, const struct mt_module_list *list)
 }
 
 /*
- * Code without unwind information. A libc built without it (musl) marks its outermost frame by FP 0,
- * as the ABI asks. Code outside every module may change under us: nothing here is reused.
+ * Code without unwind information. A libc built without it (musl) marks its outermost frame by FP
+ * 0, as the ABI asks. Code outside every module may change under us: nothing here is reused.
  */
 static int step_noinfo(struct mt_step *s, const struct mt_module_list *list)
 {

@@ -10,8 +10,8 @@
 
 /* Private bits beside enum mt_frame_flags, in struct mt_step and struct mt_frame_words. */
 enum mt_step_flags {
-	MT_STEP_USED_FP = 1 << 8,   /* the step's result depends on the frame pointer */
-	MT_STEP_NO_REUSE = 1 << 9,  /* it depends on more than words that can be verified */
+	MT_STEP_USED_FP = 1 << 8,  /* the step's result depends on the frame pointer */
+	MT_STEP_NO_REUSE = 1 << 9, /* it depends on more than words that can be verified */
 };
 
 struct mt_step {
@@ -39,7 +39,8 @@ MT_INLINE uintptr_t mt_step_strip(uintptr_t ra)
 	return ra;
 }
 
-/* Steps by a rule of an ordinary frame. 0, or an enum mt_stack_end: there is no caller to be found. */
+/* Steps by a rule of an ordinary frame. 0, or an enum mt_stack_end: there is no caller to be found.
+ */
 int mt_step_rule(struct mt_step *s, const struct mt_rule *rule);
 
 /*

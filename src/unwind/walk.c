@@ -25,8 +25,8 @@ static int rule_at(const struct mt_module_list *list, uintptr_t pc, struct mt_ru
 	return 0;
 }
 
-uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra, uint32_t max,
-			   enum mt_stack_end *ret_end)
+uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra,
+			   uint32_t max, enum mt_stack_end *ret_end)
 {
 	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
 	struct mt_stack_range range = {0, 0};
@@ -41,7 +41,8 @@ uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *
 			break;
 		int special = rule_at(list, s.ra - 1, &rule, &row);
 		if (n == max) {
-			end = row == mt_row_special(MT_ROW_END) ? MT_STACK_COMPLETE : MT_STACK_DEPTH;
+			end = row == mt_row_special(MT_ROW_END) ? MT_STACK_COMPLETE
+								: MT_STACK_DEPTH;
 			break;
 		}
 		end = special ? mt_step_special(&s, row, list) : mt_step_rule(&s, &rule);

@@ -3,9 +3,9 @@
 #define MT_WIRE_STATE_H
 
 /*
- * The state file, format version 1: what the tracker knows, shared between the hooked process (which
- * writes) and every reader. docs/formats/mtk.md is the specification; sizes and offsets are asserted
- * below. Little-endian, fixed width. All-zero is valid and means "nothing recorded".
+ * The state file, format version 1: what the tracker knows, shared between the hooked process
+ * (which writes) and every reader. docs/formats/mtk.md is the specification; sizes and offsets are
+ * asserted below. Little-endian, fixed width. All-zero is valid and means "nothing recorded".
  *
  * A file is one header of MT_STATE_HEADER_BYTES, then regions: arrays of fixed-size elements at the
  * offsets that the header's region table names. While it is being written it is sparse and large; a
@@ -39,7 +39,8 @@ enum mt_state_end {
 };
 
 enum mt_state_region_kind {
-	MT_REGION_STRINGS = 1, /* bytes; NUL-terminated strings named by byte offset; offset 0 = "" */
+	MT_REGION_STRINGS =
+		1, /* bytes; NUL-terminated strings named by byte offset; offset 0 = "" */
 	MT_REGION_MODULES = 2, /* struct mt_state_module; element 0 unused */
 	MT_REGION_THREADS = 3, /* struct mt_state_thread; element 0 unused */
 	MT_REGION_NODES = 4,   /* struct mt_state_node; elements 0..15 are roots, see below */
@@ -55,73 +56,79 @@ enum mt_state_region_kind {
 struct mt_state_region {
 	uint32_t kind;       /* enum mt_state_region_kind; 0 ends the table */
 	uint32_t elem_bytes; /* size of one element */
-	uint64_t offset;     /* of element 0 in the file, multiple of 4096; of 64 in a compacted file */
-	uint64_t capacity;   /* elements that may ever exist */
-	uint64_t used;       /* elements handed out, atomic, only rises; may pass capacity (then: full) */
+	uint64_t offset; /* of element 0 in the file, multiple of 4096; of 64 in a compacted file */
+	uint64_t capacity; /* elements that may ever exist */
+	uint64_t used; /* elements handed out, atomic, only rises; may pass capacity (then: full) */
 	uint64_t committed_bytes; /* storage given by the kernel so far; guarded by grow_lock */
-	uint64_t refused;    /* elements asked for but not given (full, no memory, limit), atomic */
+	uint64_t refused; /* elements asked for but not given (full, no memory, limit), atomic */
 };
 
 /* Why something was not recorded. Index of mt_state_header.lost. Never renumber. */
 enum mt_state_lost {
-	MT_LOST_NESTED = 0,      /* allocation made while the tracker was at work in the same thread */
-	MT_LOST_LIVE_FULL = 1,   /* block table full: counted in totals, not in live blocks */
-	MT_LOST_SITE_FULL = 2,   /* stack, site or cell table full: counted in totals only */
-	MT_LOST_THREAD_FULL = 3, /* more threads than the table holds: event of a thread without a row */
-	MT_LOST_STORAGE = 4,     /* the kernel gave no storage (full /dev/shm, RLIMIT_FSIZE, cgroup) */
-	MT_LOST_MAPPING_FULL = 5,/* mapping table full */
-	MT_LOST_CHILD = 6,       /* child process that could not be followed */
-	MT_LOST_LOCK = 7,        /* bounded wait for a lock ran out */
-	MT_LOST_MODULE_FULL = 8, /* module table full */
-	MT_LOST_BEFORE_START = 9,/* allocations before the tracker was ready */
-	MT_LOST_HIST_FULL = 10,  /* size histogram not kept for a cell */
-	MT_LOST_UNSEEN_FREE = 11,/* freed out of our sight: the address was handed out again */
+	MT_LOST_NESTED = 0, /* allocation made while the tracker was at work in the same thread */
+	MT_LOST_LIVE_FULL = 1, /* block table full: counted in totals, not in live blocks */
+	MT_LOST_SITE_FULL = 2, /* stack, site or cell table full: counted in totals only */
+	MT_LOST_THREAD_FULL =
+		3, /* more threads than the table holds: event of a thread without a row */
+	MT_LOST_STORAGE = 4, /* the kernel gave no storage (full /dev/shm, RLIMIT_FSIZE, cgroup) */
+	MT_LOST_MAPPING_FULL = 5, /* mapping table full */
+	MT_LOST_CHILD = 6,        /* child process that could not be followed */
+	MT_LOST_LOCK = 7,         /* bounded wait for a lock ran out */
+	MT_LOST_MODULE_FULL = 8,  /* module table full */
+	MT_LOST_BEFORE_START = 9, /* allocations before the tracker was ready */
+	MT_LOST_HIST_FULL = 10,   /* size histogram not kept for a cell */
+	MT_LOST_UNSEEN_FREE = 11, /* freed out of our sight: the address was handed out again */
 };
 
 /* Bits of mt_state_header.notes: things a report must say. Never renumber. */
 enum mt_state_notes {
-	MT_NOTE_STORAGE_ENDED = 1 << 0,     /* recording of new blocks stopped: no storage */
-	MT_NOTE_PROVIDER_IN_PROGRAM = 1 << 1, /* the program exports its own malloc: its calls are unseen */
-	MT_NOTE_NO_WIPEONFORK = 1 << 2,     /* fork is noticed by getpid comparison */
-	MT_NOTE_NO_NOTIFIER = 1 << 3,       /* module changes seen only through dlopen/dlclose */
-	MT_NOTE_PEAK_BOUNDED = 1 << 4,      /* more than one thread: peaks have the bound peak_bound_bytes */
-	MT_NOTE_REDUCED_BY_LIMIT = 1 << 5,  /* RLIMIT_AS or RLIMIT_FSIZE made the tables smaller */
-	MT_NOTE_FORK_CHILD = 1 << 6,        /* started by fork: blocks inherited from the parent are unknown */
+	MT_NOTE_STORAGE_ENDED = 1 << 0, /* recording of new blocks stopped: no storage */
+	MT_NOTE_PROVIDER_IN_PROGRAM =
+		1 << 1, /* the program exports its own malloc: its calls are unseen */
+	MT_NOTE_NO_WIPEONFORK = 1 << 2, /* fork is noticed by getpid comparison */
+	MT_NOTE_NO_NOTIFIER = 1 << 3,   /* module changes seen only through dlopen/dlclose */
+	MT_NOTE_PEAK_BOUNDED =
+		1 << 4, /* more than one thread: peaks have the bound peak_bound_bytes */
+	MT_NOTE_REDUCED_BY_LIMIT = 1 << 5, /* RLIMIT_AS or RLIMIT_FSIZE made the tables smaller */
+	MT_NOTE_FORK_CHILD =
+		1 << 6, /* started by fork: blocks inherited from the parent are unknown */
 };
 
 struct mt_state_header {
-	uint8_t magic[8];          /*   0 */
-	uint16_t version_major;    /*   8 */
-	uint16_t version_minor;    /*  10 */
-	uint32_t byte_order;       /*  12 MT_STATE_BYTE_ORDER as the writer stores it */
-	uint32_t header_bytes;     /*  16 */
-	uint32_t page_bytes;       /*  20 */
-	uint8_t pointer_bytes;     /*  24 */
-	uint8_t arch;              /*  25 */
-	uint8_t libc;              /*  26 */
-	uint8_t door;              /*  27 */
-	uint32_t mode;             /*  28 enum mt_state_mode */
-	uint32_t control;          /*  32 bit 0: recording is on; changed by anybody, atomic */
-	int32_t pid;               /*  36 */
-	int32_t ppid;              /*  40 */
-	uint32_t depth;            /*  44 frames kept */
-	uint8_t boot_id[16];       /*  48 from /proc/sys/kernel/random/boot_id, zeros: unknown */
-	uint64_t proc_start;       /*  64 field 22 of /proc/PID/stat, 0: unknown; with pid: identity */
-	uint64_t wall_start_ns;    /*  72 CLOCK_REALTIME at start */
-	uint64_t mono_start_ns;    /*  80 CLOCK_MONOTONIC at start, paired with tick_start */
-	uint64_t tick_start;       /*  88 time-stamp counter */
-	uint64_t mono_mark_ns;     /*  96 a later pair: tick rate = (tick_mark - tick_start) / (mono...) */
-	uint64_t tick_mark;        /* 104 */
-	uint32_t unit_shift;       /* 112 one time unit = 2^unit_shift ticks */
-	uint32_t live_granule_shift;/*116 of the writer's index; informative */
-	uint32_t end_kind;         /* 120 enum mt_state_end */
-	int32_t end_code;          /* 124 */
-	uint64_t notes;            /* 128 enum mt_state_notes, atomic or */
-	uint64_t max_bytes;        /* 136 bound on committed storage, 0: none */
-	uint64_t committed_bytes;  /* 144 sum over regions, atomic */
-	uint32_t exe_string;       /* 152 strings offset: executable's path */
-	uint32_t cmdline_string;   /* 156 strings offset: arguments joined by blanks, shell-quoted no */
-	uint32_t output_string;    /* 160 strings offset: where the finished file shall go, 0: stays */
+	uint8_t magic[8];       /*   0 */
+	uint16_t version_major; /*   8 */
+	uint16_t version_minor; /*  10 */
+	uint32_t byte_order;    /*  12 MT_STATE_BYTE_ORDER as the writer stores it */
+	uint32_t header_bytes;  /*  16 */
+	uint32_t page_bytes;    /*  20 */
+	uint8_t pointer_bytes;  /*  24 */
+	uint8_t arch;           /*  25 */
+	uint8_t libc;           /*  26 */
+	uint8_t door;           /*  27 */
+	uint32_t mode;          /*  28 enum mt_state_mode */
+	uint32_t control;       /*  32 bit 0: recording is on; changed by anybody, atomic */
+	int32_t pid;            /*  36 */
+	int32_t ppid;           /*  40 */
+	uint32_t depth;         /*  44 frames kept */
+	uint8_t boot_id[16];    /*  48 from /proc/sys/kernel/random/boot_id, zeros: unknown */
+	uint64_t proc_start;    /*  64 field 22 of /proc/PID/stat, 0: unknown; with pid: identity */
+	uint64_t wall_start_ns; /*  72 CLOCK_REALTIME at start */
+	uint64_t mono_start_ns; /*  80 CLOCK_MONOTONIC at start, paired with tick_start */
+	uint64_t tick_start;    /*  88 time-stamp counter */
+	uint64_t mono_mark_ns; /*  96 a later pair: tick rate = (tick_mark - tick_start) / (mono...)
+				*/
+	uint64_t tick_mark;    /* 104 */
+	uint32_t unit_shift;   /* 112 one time unit = 2^unit_shift ticks */
+	uint32_t live_granule_shift; /*116 of the writer's index; informative */
+	uint32_t end_kind;           /* 120 enum mt_state_end */
+	int32_t end_code;            /* 124 */
+	uint64_t notes;              /* 128 enum mt_state_notes, atomic or */
+	uint64_t max_bytes;          /* 136 bound on committed storage, 0: none */
+	uint64_t committed_bytes;    /* 144 sum over regions, atomic */
+	uint32_t exe_string;         /* 152 strings offset: executable's path */
+	uint32_t cmdline_string; /* 156 strings offset: arguments joined by blanks, shell-quoted no
+				  */
+	uint32_t output_string; /* 160 strings offset: where the finished file shall go, 0: stays */
 	uint32_t options_string;   /* 164 strings offset: options as understood */
 	uint32_t grow_lock;        /* 168 0 free, 1 taken */
 	uint32_t exec_pending;     /* 172 1 while an exec call is under way */
@@ -130,27 +137,27 @@ struct mt_state_header {
 	uint32_t children_seen;    /* 188 atomic: forks seen */
 	uint64_t peak_bound_bytes; /* 192 step in which threads publish, see docs */
 	/* process-wide live bytes of the malloc heap; exact while threads_seen == 1 */
-	int64_t live_published;    /* 200 atomic */
-	int64_t peak_bytes;        /* 208 atomic max */
-	uint64_t peak_unit;        /* 216 time of the peak */
-	uint32_t peak_epoch;       /* 224 rises with each new peak, see cells */
-	uint32_t launcher_pid;     /* 228 0: none */
-	uint64_t lost[16];         /* 232 enum mt_state_lost, atomic */
-	uint8_t reserved[152];     /* 360 */
+	int64_t live_published; /* 200 atomic */
+	int64_t peak_bytes;     /* 208 atomic max */
+	uint64_t peak_unit;     /* 216 time of the peak */
+	uint32_t peak_epoch;    /* 224 rises with each new peak, see cells */
+	uint32_t launcher_pid;  /* 228 0: none */
+	uint64_t lost[16];      /* 232 enum mt_state_lost, atomic */
+	uint8_t reserved[152];  /* 360 */
 	struct mt_state_region region[MT_STATE_REGIONS_MAX]; /* 512 */
 	uint8_t tail[4096 - 512 - 48 * MT_STATE_REGIONS_MAX];
 };
 
 /* A mapped ELF module. A reload at the same address is another row. 128 bytes. */
 struct mt_state_module {
-	uint64_t lo, hi;        /* PT_LOAD range at run time */
-	uint64_t bias;          /* run-time address - ELF virtual address */
+	uint64_t lo, hi; /* PT_LOAD range at run time */
+	uint64_t bias;   /* run-time address - ELF virtual address */
 	uint32_t path_string;
 	uint32_t flags;         /* enum mt_state_module_flags */
 	uint32_t loaded_unit;   /* time unit when first seen */
 	uint32_t unloaded_unit; /* time unit when seen gone, 0: still there */
 	uint32_t generation;
-	uint32_t build_id_bytes;/* 0: none */
+	uint32_t build_id_bytes; /* 0: none */
 	uint8_t build_id[32];
 	uint64_t file_dev, file_inode; /* 0: unknown */
 	uint8_t reserved[32];
@@ -169,41 +176,48 @@ struct mt_state_totals {
 	uint64_t bytes, freed_bytes;
 };
 /* Index of mt_state_thread.totals. Custom heaps (number >= 3) share one class. */
-enum mt_state_heap_class { MT_CLASS_MALLOC = 0, MT_CLASS_MMAP = 1, MT_CLASS_BRK = 2, MT_CLASS_CUSTOM = 3 };
+enum mt_state_heap_class {
+	MT_CLASS_MALLOC = 0,
+	MT_CLASS_MMAP = 1,
+	MT_CLASS_BRK = 2,
+	MT_CLASS_CUSTOM = 3
+};
 
 /* One thread. Counters are exact: the owner thread alone writes them. 512 bytes. */
 struct mt_state_thread {
 	uint32_t tid;
-	uint32_t state;         /* 0 unused, 1 in use, 2 seen ended */
+	uint32_t state; /* 0 unused, 1 in use, 2 seen ended */
 	uint32_t start_unit;
-	uint32_t reuse_count;   /* threads that had this row before (table was full) */
+	uint32_t reuse_count; /* threads that had this row before (table was full) */
 	uint8_t name[16];
 	uint8_t reserved0[32];
 	struct mt_state_totals totals[4]; /*  64 enum mt_state_heap_class */
-	int64_t live_bytes;     /* 192 malloc heap: allocated here - freed here; may be negative */
-	int64_t peak_bytes;     /* 200 highest live_bytes */
-	int64_t published;      /* 208 part of live_bytes that is in header.live_published */
-	uint64_t reallocs;      /* 216 successful realloc of a block (also 1 alloc + 1 free) */
-	uint64_t temporaries;   /* 224 freed here before the next allocation here */
-	uint64_t unknown_frees; /* 232 free of an address that is not in the table */
-	uint64_t failed_allocs; /* 240 the allocator returned NULL */
-	uint64_t alloc_sequence;/* 248 allocations so far, for temporaries */
+	int64_t live_bytes;      /* 192 malloc heap: allocated here - freed here; may be negative */
+	int64_t peak_bytes;      /* 200 highest live_bytes */
+	int64_t published;       /* 208 part of live_bytes that is in header.live_published */
+	uint64_t reallocs;       /* 216 successful realloc of a block (also 1 alloc + 1 free) */
+	uint64_t temporaries;    /* 224 freed here before the next allocation here */
+	uint64_t unknown_frees;  /* 232 free of an address that is not in the table */
+	uint64_t failed_allocs;  /* 240 the allocator returned NULL */
+	uint64_t alloc_sequence; /* 248 allocations so far, for temporaries */
 	/* from struct mt_capture_counts */
 	uint64_t captures, memo_hits, same_as_last, joined, frames_walked, row_misses; /* 256 */
-	uint64_t ends[8];       /* 304 enum mt_stack_end */
-	uint64_t fp_steps;      /* 368 */
-	uint64_t unplaced_allocs; /* 376 counted in totals but without a cell (tables full) */
-	uint64_t unplaced_bytes;  /* 384 */
-	uint64_t untracked_allocs;/* 392 in totals and cell but without a live block (block table full) */
-	uint64_t untracked_bytes; /* 400 */
-	uint64_t realloc_grown;   /* 408 reallocs that asked for more than before */
-	uint64_t mismatched_frees;/* 416 reserved for check mode */
-	uint64_t nested_allocs; /* 424 made while the tracker was at work here, not recorded */
-	uint64_t nested_frees;  /* 432 likewise, whose counters were lost; the block is gone */
-	uint64_t verified;      /* 440 captures compared with a reference walk (verify=N) */
-	uint64_t verify_wrong;  /* 448 of these: different */
-	uint64_t filtered_allocs; /* 456 outside --min-size/--max-size or heap not chosen: totals only */
-	uint64_t filtered_bytes;  /* 464 */
+	uint64_t ends[8];          /* 304 enum mt_stack_end */
+	uint64_t fp_steps;         /* 368 */
+	uint64_t unplaced_allocs;  /* 376 counted in totals but without a cell (tables full) */
+	uint64_t unplaced_bytes;   /* 384 */
+	uint64_t untracked_allocs; /* 392 in totals and cell but without a live block (block table
+				      full) */
+	uint64_t untracked_bytes;  /* 400 */
+	uint64_t realloc_grown;    /* 408 reallocs that asked for more than before */
+	uint64_t mismatched_frees; /* 416 reserved for check mode */
+	uint64_t nested_allocs;    /* 424 made while the tracker was at work here, not recorded */
+	uint64_t nested_frees;     /* 432 likewise, whose counters were lost; the block is gone */
+	uint64_t verified;         /* 440 captures compared with a reference walk (verify=N) */
+	uint64_t verify_wrong;     /* 448 of these: different */
+	uint64_t filtered_allocs;  /* 456 outside --min-size/--max-size or heap not chosen: totals
+				      only */
+	uint64_t filtered_bytes;   /* 464 */
 	uint8_t reserved1[40];
 };
 
@@ -226,23 +240,31 @@ enum mt_state_node_kind {
 
 /* What was called. Takes part in a site's identity. Never renumber. */
 enum mt_state_call {
-	MT_CALL_MALLOC = 1, MT_CALL_CALLOC = 2, MT_CALL_REALLOC = 3, MT_CALL_ALIGNED = 4,
-	MT_CALL_NEW = 5, MT_CALL_NEW_ARRAY = 6, MT_CALL_MMAP = 7, MT_CALL_MREMAP = 8, MT_CALL_SBRK = 9,
-	MT_CALL_CUSTOM = 10, MT_CALL_STRDUP = 11,
+	MT_CALL_MALLOC = 1,
+	MT_CALL_CALLOC = 2,
+	MT_CALL_REALLOC = 3,
+	MT_CALL_ALIGNED = 4,
+	MT_CALL_NEW = 5,
+	MT_CALL_NEW_ARRAY = 6,
+	MT_CALL_MMAP = 7,
+	MT_CALL_MREMAP = 8,
+	MT_CALL_SBRK = 9,
+	MT_CALL_CUSTOM = 10,
+	MT_CALL_STRDUP = 11,
 };
 
 /* Stack + function + heap + label. 64 bytes. */
 struct mt_state_site {
-	uint32_t node;       /* innermost frame */
-	uint16_t heap;       /* heap number */
-	uint8_t call;        /* enum mt_state_call */
-	uint8_t shared;      /* 1: more than one thread has a cell, peaks are bounded; atomic */
+	uint32_t node;  /* innermost frame */
+	uint16_t heap;  /* heap number */
+	uint8_t call;   /* enum mt_state_call */
+	uint8_t shared; /* 1: more than one thread has a cell, peaks are bounded; atomic */
 	uint32_t label;
 	uint32_t first_unit;
-	uint64_t hash;       /* writer's key; differs between runs */
+	uint64_t hash;          /* writer's key; differs between runs */
 	int64_t live_published; /* atomic, in steps */
 	int64_t peak_published; /* atomic max */
-	uint32_t cell_count; /* atomic */
+	uint32_t cell_count;    /* atomic */
 	uint8_t reserved[20];
 };
 
@@ -250,21 +272,23 @@ struct mt_state_site {
 struct mt_state_cell {
 	uint32_t site;
 	uint16_t thread;
-	uint8_t size_bucket;   /* the only bucket so far (see mt_state_size_bucket) while hist == 0 */
-	uint8_t size_known;    /* 0: no allocation yet, 1: yes, 2: histogram was refused: sizes unknown */
-	uint64_t allocs;       /*   8 */
-	uint64_t bytes;        /*  16 */
-	uint64_t frees;        /*  24 of this site's blocks, by this thread */
-	uint64_t freed_bytes;  /*  32 */
-	int64_t peak_bytes;    /*  40 highest (bytes - freed_bytes); exact if the site has one cell */
-	int64_t at_peak_bytes; /*  48 bytes - freed_bytes when epoch at_peak_epoch ended */
-	uint32_t at_peak_epoch;/*  56 if == header.peak_epoch: the two at_peak fields are the state at the
-				      process's peak; else the present state is (nothing changed since) */
-	uint32_t hist;         /*  60 element of HISTS, 0: none */
-	int64_t at_peak_count; /*  64 allocs - frees then */
-	uint64_t temporaries;  /*  72 */
-	int64_t published;     /*  80 live bytes that are in the site's live_published */
-	uint32_t lifetime[10]; /*  88 frees by age, saturating: see mt_state_life_bucket */
+	uint8_t size_bucket; /* the only bucket so far (see mt_state_size_bucket) while hist == 0 */
+	uint8_t size_known; /* 0: no allocation yet, 1: yes, 2: histogram was refused: sizes unknown
+			     */
+	uint64_t allocs;    /*   8 */
+	uint64_t bytes;     /*  16 */
+	uint64_t frees;     /*  24 of this site's blocks, by this thread */
+	uint64_t freed_bytes; /*  32 */
+	int64_t peak_bytes; /*  40 highest (bytes - freed_bytes); exact if the site has one cell */
+	int64_t at_peak_bytes;  /*  48 bytes - freed_bytes when epoch at_peak_epoch ended */
+	uint32_t at_peak_epoch; /*  56 if == header.peak_epoch: the two at_peak fields are the state
+				   at the process's peak; else the present state is (nothing changed
+				   since) */
+	uint32_t hist;          /*  60 element of HISTS, 0: none */
+	int64_t at_peak_count;  /*  64 allocs - frees then */
+	uint64_t temporaries;   /*  72 */
+	int64_t published;      /*  80 live bytes that are in the site's live_published */
+	uint32_t lifetime[10];  /*  88 frees by age, saturating: see mt_state_life_bucket */
 };
 enum { MT_LIFE_BUCKETS = 10, MT_SIZE_BUCKETS = 32 };
 
@@ -274,15 +298,16 @@ struct mt_state_hist {
 };
 
 /*
- * A live block below MT_LARGE_BYTES at an address below 2^48. Live while place != 0; the other words
- * are written before place and stay until after it is cleared. 24 bytes.
+ * A live block below MT_LARGE_BYTES at an address below 2^48. Live while place != 0; the other
+ * words are written before place and stay until after it is cleared. 24 bytes.
  */
 struct mt_state_live {
-	uint64_t place;  /* address; 0: free slot */
+	uint64_t place; /* address; 0: free slot */
 	uint32_t size;
-	uint32_t cell;   /* site and allocating thread; 0: tables were full */
-	uint32_t unit;   /* time */
-	uint32_t sequence; /* low word of the thread's alloc_sequence; free slot: writer's free list */
+	uint32_t cell;     /* site and allocating thread; 0: tables were full */
+	uint32_t unit;     /* time */
+	uint32_t sequence; /* low word of the thread's alloc_sequence; free slot: writer's free list
+			    */
 };
 
 /* A large block, a block of a custom heap, or a mapping (heap by its cell's site). 40 bytes. */
@@ -301,7 +326,12 @@ struct mt_state_heap {
 	uint32_t name_string;
 	uint32_t flags;
 };
-enum mt_state_heap_number { MT_HEAP_MALLOC = 0, MT_HEAP_MMAP = 1, MT_HEAP_BRK = 2, MT_HEAP_FIRST_CUSTOM = 3 };
+enum mt_state_heap_number {
+	MT_HEAP_MALLOC = 0,
+	MT_HEAP_MMAP = 1,
+	MT_HEAP_BRK = 2,
+	MT_HEAP_FIRST_CUSTOM = 3
+};
 enum { MT_HEAPS_MAX = 256 };
 
 struct mt_state_label {
@@ -316,7 +346,8 @@ MT_INLINE uint32_t mt_state_size_bucket(uint64_t size)
 	return b < MT_SIZE_BUCKETS ? b : MT_SIZE_BUCKETS - 1;
 }
 
-/* Age in time units: bucket 0: less than one unit; bucket n: [4^(n-1), 4^n); the last takes the rest. */
+/* Age in time units: bucket 0: less than one unit; bucket n: [4^(n-1), 4^n); the last takes the
+ * rest. */
 MT_INLINE uint32_t mt_state_life_bucket(uint32_t units)
 {
 	uint32_t b = units ? (33 - (uint32_t)__builtin_clz(units)) / 2 : 0;
@@ -324,7 +355,8 @@ MT_INLINE uint32_t mt_state_life_bucket(uint32_t units)
 }
 
 #define MT_STATE_SIZE(type, size) _Static_assert(sizeof(struct type) == (size), #type)
-#define MT_STATE_AT(type, field, at) _Static_assert(offsetof(struct type, field) == (at), #type "." #field)
+#define MT_STATE_AT(type, field, at) \
+	_Static_assert(offsetof(struct type, field) == (at), #type "." #field)
 MT_STATE_SIZE(mt_state_region, 48);
 MT_STATE_SIZE(mt_state_header, MT_STATE_HEADER_BYTES);
 MT_STATE_AT(mt_state_header, boot_id, 48);

@@ -231,8 +231,10 @@ static void unplaced_allocations_have_a_row(void **state)
 	env.p->block[0].site = 0;
 	build();
 	assert_non_null(find("(site not recorded: left out by options, or tables were full)"));
-	assert_int_equal(find("(site not recorded: left out by options, or tables were full)")->bytes, MIB);
-	assert_int_equal(find("(site not recorded: left out by options, or tables were full)")->allocs, 5);
+	assert_int_equal(
+		find("(site not recorded: left out by options, or tables were full)")->bytes, MIB);
+	assert_int_equal(
+		find("(site not recorded: left out by options, or tables were full)")->allocs, 5);
 	assert_int_equal(env.t->bytes, 4 * MIB + 5100);
 }
 

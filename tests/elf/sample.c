@@ -27,6 +27,7 @@ int sample_other(int x)
 }
 
 /* Enough names to make chains and several words of the bloom filter. */
+/* clang-format off */
 #define ONE(a, b) \
 	int SAMPLE sample_many_##a##b(int x); \
 	int sample_many_##a##b(int x) \
@@ -37,7 +38,9 @@ int sample_other(int x)
 	ONE(a, 0) \
 	ONE(a, 1) ONE(a, 2) ONE(a, 3) ONE(a, 4) ONE(a, 5) ONE(a, 6) ONE(a, 7) ONE(a, 8) ONE(a, 9)
 TEN(0)
-TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) TEN(9)
+TEN(1)
+TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) TEN(9)
+/* clang-format on */
 
 #ifdef SAMPLE_VERSIONS
 	int SAMPLE sample_versioned_old(int x);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unwind tables of a module that lies. Input: 8 bytes pc relative to the tables, 4 bytes size of the
- * search table's segment, then .eh_frame_hdr with .eh_frame behind it, which is the whole module.
+ * Unwind tables of a module that lies. Input: 8 bytes pc relative to the tables, 4 bytes size of
+ * the search table's segment, then .eh_frame_hdr with .eh_frame behind it, which is the whole
+ * module.
  */
 #include <stdint.h>
 #include <stdlib.h>

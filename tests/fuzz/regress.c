@@ -70,7 +70,8 @@ int main(int argc, char **argv)
 		if (folder)
 			closedir(folder);
 		failed |= count < 0;
-		printf("%s %d - %s (%d files)\n", count < 0 ? "not ok" : "ok", i + 1, argv[i], count);
+		printf("%s %d - %s (%d files)\n", count < 0 ? "not ok" : "ok", i + 1, argv[i],
+		       count);
 		fflush(stdout);
 	}
 	return failed;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Handlers on a small alternate stack allocate, after a fault and after raise; one leaves by siglongjmp. */
+/* Handlers on a small alternate stack allocate, after a fault and after raise; one leaves by
+ * siglongjmp. */
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -22,9 +23,9 @@ static void on_user(int number)
 int main(void)
 {
 	static char room[16384];
-	stack_t alternate = { .ss_sp = room, .ss_size = sizeof(room) };
-	struct sigaction fault = { .sa_handler = on_fault, .sa_flags = SA_ONSTACK };
-	struct sigaction user = { .sa_handler = on_user, .sa_flags = SA_ONSTACK };
+	stack_t alternate = {.ss_sp = room, .ss_size = sizeof(room)};
+	struct sigaction fault = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
+	struct sigaction user = {.sa_handler = on_user, .sa_flags = SA_ONSTACK};
 	sigaltstack(&alternate, NULL);
 	sigaction(SIGSEGV, &fault, NULL);
 	sigaction(SIGUSR1, &user, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* 60000 blocks, half of them freed: enough to need every table, under whatever limits the driver sets. */
+/* 60000 blocks, half of them freed: enough to need every table, under whatever limits the driver
+ * sets. */
 #include "program.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A raw clone(SIGCHLD) goes around every fork hook: the child must still not write the parent's books. */
+/* A raw clone(SIGCHLD) goes around every fork hook: the child must still not write the parent's
+ * books. */
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>

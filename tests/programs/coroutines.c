@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Coroutine stacks that are mapped, used and unmapped again and again at the same addresses, entered
- * from different callers at equal stack pointers.
+ * Coroutine stacks that are mapped, used and unmapped again and again at the same addresses,
+ * entered from different callers at equal stack pointers.
  */
 #include <sys/mman.h>
 #include <ucontext.h>

@@ -17,7 +17,8 @@ int main(void)
 		sum += line();
 		release(malloc(100));
 		free(allocate(100));
-		/* the same address again: an entry left behind by a free we did not see is replaced */
+		/* the same address again: an entry left behind by a free we did not see is replaced
+		 */
 		free(malloc(100));
 	}
 	mark(1777);

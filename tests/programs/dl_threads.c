@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two threads load, use and unload libraries while two others allocate and unwind through everything. */
+/* Two threads load, use and unload libraries while two others allocate and unwind through
+ * everything. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that starts as root: it changes its root directory or its user, and forks then. The child
- * cannot make a file where its parent could.
+ * A server that starts as root: it changes its root directory or its user, and forks then. The
+ * child cannot make a file where its parent could.
  */
 #include <sys/wait.h>
 

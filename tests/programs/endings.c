@@ -35,7 +35,8 @@ int main(int argc, char **argv)
 	if (pthread_create(&thread, NULL, work, NULL))
 		fail("pthread_create");
 	const char *how = argc > 1 ? argv[1] : "return";
-	int handlers_run = !strcmp(how, "return") || !strcmp(how, "exit-in-thread") || !strcmp(how, "main-exits");
+	int handlers_run = !strcmp(how, "return") || !strcmp(how, "exit-in-thread") ||
+			   !strcmp(how, "main-exits");
 	say(handlers_run ? "process 1777x1 3777x1\n" : "process 1777x1 2777x1\n");
 	if (!strcmp(how, "_exit"))
 		_exit(20);

@@ -9,8 +9,8 @@ extern char **environ;
 int main(int argc, char **argv)
 {
 	int step = argc > 1 ? atoi(argv[1]) : 0;
-	char next[2] = { (char)('1' + step), 0 };
-	char *words[] = { argv[0], next, NULL };
+	char next[2] = {(char)('1' + step), 0};
+	char *words[] = {argv[0], next, NULL};
 	mark((size_t)step * 1000 + 1777);
 	say("step %d\n", step);
 	execl("/nonexistent", "nonexistent", NULL);

@@ -37,7 +37,9 @@ int main(int argc, char **argv)
 	ended("vfork, exec", pid);
 	int error = posix_spawn(&pid, argv[1], NULL, NULL, argv + 1, environ);
 	if (error)
-		say("spawn: error %s\n", error == ENOENT ? "ENOENT" : error == ENOEXEC ? "ENOEXEC" : "?");
+		say("spawn: error %s\n", error == ENOENT    ? "ENOENT"
+					 : error == ENOEXEC ? "ENOEXEC"
+							    : "?");
 	else
 		ended("spawn", pid);
 	return 0;

@@ -41,7 +41,8 @@ int main(void)
 			_exit(7);
 		}
 		int status;
-		good += waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+		good += waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+			WEXITSTATUS(status) == 7;
 	}
 	atomic_store(&stop, 1);
 	for (int i = 0; i < THREADS; i++)

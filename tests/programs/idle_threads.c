@@ -29,7 +29,8 @@ int main(int argc, char **argv)
 		if (pthread_create(&thread[i], &attributes, work, NULL))
 			fail("pthread_create");
 	pthread_barrier_wait(&ready);
-	int in = open("/proc/self/status", O_RDONLY), out = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	int in = open("/proc/self/status", O_RDONLY),
+	    out = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	ssize_t n = read(in, text, sizeof(text));
 	if (n <= 0 || write(out, text, (size_t)n) != n)
 		fail("status");

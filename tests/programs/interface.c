@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The source interface: with the tracker its numbers are right, without it every call is harmless. */
+/* The source interface: with the tracker its numbers are right, without it every call is harmless.
+ */
 #include "memtrack.h"
 #include "program.h"
 
 static struct memtrack_stats stats(void)
 {
-	struct memtrack_stats s = { .struct_bytes = sizeof(s) };
+	struct memtrack_stats s = {.struct_bytes = sizeof(s)};
 	if (!memtrack_stats_get || memtrack_stats_get(&s)) {
 		say("not tracked\n");
 		exit(0);
@@ -24,11 +25,13 @@ int main(int argc, char **argv)
 	p[9] = realloc(p[9], 20777);
 	KEEP(p[9]);
 	struct memtrack_stats b = stats();
-	say("allocs %d frees %d bytes %d freed %d\n", (int)(b.allocs - a.allocs), (int)(b.frees - a.frees),
-	    (int)(b.bytes - a.bytes), (int)(b.freed_bytes - a.freed_bytes));
+	say("allocs %d frees %d bytes %d freed %d\n", (int)(b.allocs - a.allocs),
+	    (int)(b.frees - a.frees), (int)(b.bytes - a.bytes),
+	    (int)(b.freed_bytes - a.freed_bytes));
 	say("live %d, %d bytes; reallocs %d\n", (int)(b.live_count - a.live_count),
 	    (int)(b.live_bytes - a.live_bytes), (int)(b.reallocs - a.reallocs));
-	say("heap again %s\n", memtrack_heap_register("one") == memtrack_heap_register("one") ? "same" : "other");
+	say("heap again %s\n",
+	    memtrack_heap_register("one") == memtrack_heap_register("one") ? "same" : "other");
 	int error = memtrack_snapshot(argv[1]);
 	say("snapshot %d, again %s\n", error, memtrack_snapshot(argv[1]) ? "refused" : "written");
 	free(p[5]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A timer's handler leaves by siglongjmp while the program maps and unmaps: what it interrupted inside the
- * tracker never ends. The program must go on, and what is not recorded must be counted.
+ * A timer's handler leaves by siglongjmp while the program maps and unmaps: what it interrupted
+ * inside the tracker never ends. The program must go on, and what is not recorded must be counted.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -19,8 +19,8 @@ static void on_alarm(int number)
 
 int main(void)
 {
-	struct sigaction action = { .sa_handler = on_alarm };
-	struct itimerval every = { { 0, 150 }, { 0, 150 } }, never = { { 0, 0 }, { 0, 0 } };
+	struct sigaction action = {.sa_handler = on_alarm};
+	struct itimerval every = {{0, 150}, {0, 150}}, never = {{0, 0}, {0, 0}};
 	volatile int jumps = 0;
 	sigaction(SIGALRM, &action, NULL);
 	if (sigsetjmp(back, 1))

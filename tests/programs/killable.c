@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Allocates and frees until it is killed. The file argv[1] holds, per thread, how many allocations and
- * frees of marks were begun and ended, in memory that outlives us.
+ * Allocates and frees until it is killed. The file argv[1] holds, per thread, how many allocations
+ * and frees of marks were begun and ended, in memory that outlives us.
  */
 #include <fcntl.h>
 #include <pthread.h>

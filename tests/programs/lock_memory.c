@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* mlockall: a real-time program locks all that it has mapped. The tracker's sparse tables must not fill. */
+/* mlockall: a real-time program locks all that it has mapped. The tracker's sparse tables must not
+ * fill. */
 #include <sys/mman.h>
 
 #include "program.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program with an allocator of its own, which its calls reach: the tracker can only stay out of the way. */
+/* A program with an allocator of its own, which its calls reach: the tracker can only stay out of
+ * the way. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -38,7 +39,8 @@ void *realloc(void *p, size_t size)
 {
 	void *q = malloc(size);
 	if (q && p)
-		memcpy(q, p, *(size_t *)((char *)p - 16) < size ? *(size_t *)((char *)p - 16) : size);
+		memcpy(q, p,
+		       *(size_t *)((char *)p - 16) < size ? *(size_t *)((char *)p - 16) : size);
 	return q;
 }
 

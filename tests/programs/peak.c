@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random sizes from eight call sites that rise and fall several times. The program keeps its own count
- * of live bytes and prints the highest, and per site what was live then.
+ * Random sizes from eight call sites that rise and fall several times. The program keeps its own
+ * count of live bytes and prints the highest, and per site what was live then.
  */
 #include <stdint.h>
 
@@ -57,7 +57,7 @@ static __attribute__((noinline)) void *site_3(void *p, size_t size)
 
 static void step(struct slot *s, uint64_t r, int falling)
 {
-	static void *(*const make[])(size_t) = { site_0, site_1, site_2 };
+	static void *(*const make[])(size_t) = {site_0, site_1, site_2};
 	size_t size = r % 50 ? r / 50 % 300 + 1 : r / 50 % 60000 + 1;
 	if (s->p && r / 7 % 5 == 0) {
 		s->p = site_3(s->p, size);
@@ -87,7 +87,7 @@ int main(void)
 		seed ^= seed << 17;
 		step(&slots[(seed >> 32) % SLOTS], seed >> 8 & 0xffffff, i / 10000 % 2);
 	}
-	say("peak %ld live %ld at peak %ld %ld %ld %ld\n", peak, live, site_at_peak[0], site_at_peak[1],
-	    site_at_peak[2], site_at_peak[3]);
+	say("peak %ld live %ld at peak %ld %ld %ld %ld\n", peak, live, site_at_peak[0],
+	    site_at_peak[1], site_at_peak[2], site_at_peak[3]);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Four threads hold 4000000 bytes together, three times, and give them back to each other to free. */
+/* Four threads hold 4000000 bytes together, three times, and give them back to each other to free.
+ */
 #include <pthread.h>
 
 #include "program.h"

@@ -3,10 +3,10 @@
 #define MT_PROGRAMS_PROGRAM_H
 
 /*
- * What the programs share. A block whose size ends in 777 is a mark: the driver finds it in the state
- * file. A program prints one line `process SIZExCOUNT ...` for each state file that must exist, with the
- * marks that are live in it at the end, and whatever else it saw, the same with and without memtrack.
- * Output goes through write(), because stdio allocates.
+ * What the programs share. A block whose size ends in 777 is a mark: the driver finds it in the
+ * state file. A program prints one line `process SIZExCOUNT ...` for each state file that must
+ * exist, with the marks that are live in it at the end, and whatever else it saw, the same with and
+ * without memtrack. Output goes through write(), because stdio allocates.
  */
 
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random allocation, reallocation and freeing by two threads, with blocks handed between them. The
- * program's own map of live blocks goes to the file argv[1], an address and a size a line. argv[2] seeds.
+ * program's own map of live blocks goes to the file argv[1], an address and a size a line. argv[2]
+ * seeds.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -65,7 +66,8 @@ static void *work(void *argument)
 	for (int step = 0; step < STEPS; step++) {
 		uint64_t r = next(&seed);
 		/* one thread owns the even slots and one the odd ones; they change at a barrier */
-		struct slot *s = &slots[(r >> 40) % (SLOTS / 2) * 2 + (me ^ (size_t)(step / 1000 % 2))];
+		struct slot *s =
+			&slots[(r >> 40) % (SLOTS / 2) * 2 + (me ^ (size_t)(step / 1000 % 2))];
 		if (step % 1000 == 0)
 			pthread_barrier_wait(&barrier);
 		if (!s->p) {
@@ -92,7 +94,8 @@ static void write_map(const char *path)
 	for (int i = 0; i < SLOTS; i++) {
 		if (!slots[i].p)
 			continue;
-		int n = snprintf(text, sizeof(text), "%zx %zu\n", (size_t)slots[i].p, slots[i].size);
+		int n = snprintf(text, sizeof(text), "%zx %zu\n", (size_t)slots[i].p,
+				 slots[i].size);
 		if (write(fd, text, (size_t)n) != n)
 			fail("write");
 	}

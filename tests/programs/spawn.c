@@ -14,7 +14,7 @@ static int spawned(char *path, int with_actions)
 {
 	int fds[2], status;
 	char text[64] = "";
-	char *argv[] = { path, "again", NULL };
+	char *argv[] = {path, "again", NULL};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	sigset_t all;
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 	say("missing: %s\n", spawned("/nonexistent", 1) == ENOENT ? "ENOENT" : "?");
 	pid_t pid;
 	int status;
-	char *word[] = { "true", NULL };
+	char *word[] = {"true", NULL};
 	if (posix_spawnp(&pid, "true", NULL, NULL, word, environ))
 		fail("posix_spawnp");
 	waitpid(pid, &status, 0);

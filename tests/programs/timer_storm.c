@@ -24,8 +24,8 @@ static void on_alarm(int number)
 
 int main(void)
 {
-	struct sigaction action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
-	struct itimerval every = { { 0, 100 }, { 0, 100 } }, never = { { 0, 0 }, { 0, 0 } };
+	struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+	struct itimerval every = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &every, NULL);
 	while (count < SIGNALS || allocations < 500) {

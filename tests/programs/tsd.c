@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Destructors of thread-specific data free and allocate in each of the rounds that pthread makes. */
+/* Destructors of thread-specific data free and allocate in each of the rounds that pthread makes.
+ */
 #include <pthread.h>
 
 #include "program.h"

@@ -10,8 +10,10 @@ int main(void)
 	void *block[400];
 	for (size_t i = 0; i < 400; i++) {
 		size_t size = i < 200 ? i : i * i;
-		void *p = i % 4 == 0 ? malloc(size) : i % 4 == 1 ? calloc(1, size) :
-			  i % 4 == 2 ? memalign(64, size) : realloc(malloc(i), size + 1);
+		void *p = i % 4 == 0   ? malloc(size)
+			  : i % 4 == 1 ? calloc(1, size)
+			  : i % 4 == 2 ? memalign(64, size)
+				       : realloc(malloc(i), size + 1);
 		size_t usable = malloc_usable_size(p);
 		if (!p || usable < size)
 			fail("usable size");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* vfork: what the child allocates before exec is the parent's memory; the new program has its own. */
+/* vfork: what the child allocates before exec is the parent's memory; the new program has its own.
+ */
 #include <sys/wait.h>
 
 #include "program.h"
@@ -12,7 +13,7 @@ int main(int argc, char **argv)
 	}
 	int status;
 	mark(1777);
-	char *again[] = { argv[0], "again", NULL };
+	char *again[] = {argv[0], "again", NULL};
 	for (int i = 0; i < 2; i++) {
 		pid_t pid = vfork();
 		if (!pid) {

@@ -140,10 +140,10 @@ static void a_bad_word_is_named_in_one_line(void **state)
 	for (size_t i = 0; i < MT_ARRAY_LEN(bad); i++) {
 		char words[256], wanted[256];
 		snprintf(words, sizeof(words), "follow=all %s verify=1", bad[i]);
-		snprintf(
-			wanted, sizeof(wanted),
-			"memtrack: cannot understand '%s' in MEMTRACK_OPTIONS: nothing is tracked\n",
-			bad[i]);
+		snprintf(wanted, sizeof(wanted),
+			 "memtrack: cannot understand '%s' in MEMTRACK_OPTIONS: "
+			 "nothing is tracked\n",
+			 bad[i]);
 		assert_int_equal(read_words(words), -22);
 		assert_string_equal(error, wanted);
 	}

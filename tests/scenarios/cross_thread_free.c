@@ -29,7 +29,7 @@ int main(void)
 {
 	for (int i = 0; i < BLOCKS; i++)
 		block[i] = malloc(48); /* AT:given */
-	KEEP(malloc(7)); /* LEAK:kept */
+	KEEP(malloc(7));               /* LEAK:kept */
 	pthread_t thread;
 	void *back;
 	if (pthread_create(&thread, NULL, thread_main, NULL) || pthread_join(thread, &back))

@@ -44,8 +44,8 @@ int main(void)
 {
 	for (int i = 1; i <= 3 + (int)opaque_zero; i++) {
 		variable_array(i * 1000); /* AT:call_variable */
-		realigned(); /* AT:call_realigned */
-		large_frame(); /* AT:call_large */
+		realigned();              /* AT:call_realigned */
+		large_frame();            /* AT:call_large */
 	}
 	return 0;
 }

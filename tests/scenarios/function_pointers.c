@@ -23,7 +23,7 @@ static void blue(void)
 	KEEP(malloc(22)); /* LEAK:blue */
 }
 
-static void (*const volatile table[])(void) = { red, blue };
+static void (*const volatile table[])(void) = {red, blue};
 static void *(*volatile allocate)(size_t) = malloc;
 
 int main(void)

@@ -12,7 +12,7 @@
 
 int main(void)
 {
-	char *p = malloc((size_t)1 << 30); /* LEAK:gib */
+	char *p = malloc((size_t)1 << 30);       /* LEAK:gib */
 	char *q = malloc(((size_t)1 << 32) + 5); /* LEAK:beyond */
 	char *r = malloc((size_t)1 << 30);
 	if (!p || !q || !r)

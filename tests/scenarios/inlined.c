@@ -5,7 +5,8 @@
  * build: gcc -O2 -g
  * build: gcc -O3 -g -flto
  * build: clang -O2 -g
- * leak: innermost count=2 bytes=42 frames=innermost,middle@middle_line,outer@outer_line,main@call sites=1
+ * leak: innermost count=2 bytes=42 frames=innermost,middle@middle_line,outer@outer_line,main@call
+ * sites=1
  */
 #include <stdlib.h>
 

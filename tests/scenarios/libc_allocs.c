@@ -25,9 +25,9 @@
 
 int main(int argc, char **argv)
 {
-	KEEP(strdup(argc ? "hello world" : argv[0])); /* LEAK:dup */
+	KEEP(strdup(argc ? "hello world" : argv[0]));  /* LEAK:dup */
 	KEEP(strndup("hello world", 5 + opaque_zero)); /* LEAK:ndup */
-	KEEP(wcsdup(L"wide")); /* LEAK:wide */
+	KEEP(wcsdup(L"wide"));                         /* LEAK:wide */
 	char *text = NULL;
 	if (asprintf(&text, "%d and %s", 42, "more") < 0) /* LEAK:print */
 		return 1;
@@ -41,8 +41,8 @@ int main(int argc, char **argv)
 	KEEP(line);
 	fclose(f);
 	KEEP(realpath("/usr/../usr", NULL)); /* LEAK:path */
-	KEEP(getcwd(NULL, 0)); /* LEAK:cwd */
-	KEEP(fopen("/dev/null", "r")); /* LEAK:stream */
-	KEEP(opendir("/")); /* LEAK:directory */
+	KEEP(getcwd(NULL, 0));               /* LEAK:cwd */
+	KEEP(fopen("/dev/null", "r"));       /* LEAK:stream */
+	KEEP(opendir("/"));                  /* LEAK:directory */
 	return 0;
 }

@@ -21,12 +21,12 @@
 
 int main(void)
 {
-	KEEP(malloc(11)); /* LEAK:m */
+	KEEP(malloc(11));   /* LEAK:m */
 	KEEP(calloc(3, 8)); /* LEAK:c */
 	char *p = malloc(10);
 	p = realloc(p, 50); /* LEAK:r */
 	KEEP(p);
-	KEEP(strdup("string")); /* LEAK:d */
+	KEEP(strdup("string"));     /* LEAK:d */
 	KEEP(strndup("string", 3)); /* LEAK:n */
 	void *q = malloc(75 + 25 * opaque_zero);
 	KEEP(q);

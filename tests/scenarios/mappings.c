@@ -25,8 +25,8 @@ int main(void)
 	munmap(a + 4096, 8192);
 	char *b = MAP(NULL, 65536, 0);
 	b = mremap(b, 65536, 131072, MREMAP_MAYMOVE); /* LEAK:grown */
-	char *c = MAP(NULL, 12288, 0); /* LEAK:around */
-	char *d = MAP(c + 4096, 4096, MAP_FIXED); /* LEAK:replaced */
+	char *c = MAP(NULL, 12288, 0);                /* LEAK:around */
+	char *d = MAP(c + 4096, 4096, MAP_FIXED);     /* LEAK:replaced */
 	char *e = map(NULL, 4096, 0);
 	munmap(e, 4096);
 	return d != c + 4096 || b == MAP_FAILED;

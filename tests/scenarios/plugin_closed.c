@@ -3,8 +3,8 @@
  * The same after dlclose: functions and lines are those of the library that is gone.
  *
  * lib: libplugin.so plugin.c -O2 -g
- * leak: plugin_inner count=9 bytes=432 frames=plugin_inner,plugin_leak@plugin_leak,main@call sites=1
- * foreign: any
+ * leak: plugin_inner count=9 bytes=432 frames=plugin_inner,plugin_leak@plugin_leak,main@call
+ * sites=1 foreign: any
  */
 #include <dlfcn.h>
 

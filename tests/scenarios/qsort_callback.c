@@ -29,9 +29,10 @@ static int compare_sort(const void *a, const void *b)
 
 int main(void)
 {
-	int values[8] = { 5, 3, 8, 1, 9, 2, 7, 4 };
+	int values[8] = {5, 3, 8, 1, 9, 2, 7, 4};
 	int key = 2;
 	qsort(values, 7, sizeof(values[0]), compare_sort); /* AT:call_sort */
-	const int *found = bsearch(&key, values, 7, sizeof(values[0]), compare_search); /* AT:call_search */
+	const int *found =
+		bsearch(&key, values, 7, sizeof(values[0]), compare_search); /* AT:call_search */
 	return (found && *found == 2) ? 0 : 1;
 }

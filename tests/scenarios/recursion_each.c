@@ -10,7 +10,7 @@
 
 static NOINLINE int down(int depth)
 {
-	KEEP(malloc(32)); /* LEAK:each */
+	KEEP(malloc(32));                           /* LEAK:each */
 	return depth > 1 ? down(depth - 1) + 1 : 1; /* AT:again */
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A signal handler leaks; its stack goes on through the signal frame into what was interrupted, at the
- * very instruction: the one that faulted, not the one before it.
+ * A signal handler leaks; its stack goes on through the signal frame into what was interrupted, at
+ * the very instruction: the one that faulted, not the one before it.
  *
  * build: gcc -O0 -g
  * build: gcc -O2 -g

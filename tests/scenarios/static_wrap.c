@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A static program that was linked with --wrap, and with the table of unwind information that gcc leaves
- * out of static programs.
+ * A static program that was linked with --wrap, and with the table of unwind information that gcc
+ * leaves out of static programs.
  *
- * build: gcc -O1 -g -static -Wl,--eh-frame-hdr -Wl,--wrap=malloc,--wrap=free,--wrap=calloc,--wrap=realloc $LIB/libmemtrack-wrap.a
- * needs: libmemtrack-wrap.a
- * leak: inner count=4 bytes=400 frames=inner,main@call
- * leak: zeroed count=1 bytes=70 frames=main
- * foreign: any
- * valgrind: a static program's malloc cannot be replaced
+ * build: gcc -O1 -g -static -Wl,--eh-frame-hdr
+ * -Wl,--wrap=malloc,--wrap=free,--wrap=calloc,--wrap=realloc $LIB/libmemtrack-wrap.a needs:
+ * libmemtrack-wrap.a leak: inner count=4 bytes=400 frames=inner,main@call leak: zeroed count=1
+ * bytes=70 frames=main foreign: any valgrind: a static program's malloc cannot be replaced
  */
 #include <stdlib.h>
 

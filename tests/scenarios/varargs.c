@@ -39,7 +39,7 @@ static NOINLINE double average(int count, ...)
 
 int main(void)
 {
-	int bad = sum(3, 4, 5, 6) != 15; /* AT:ints */
+	int bad = sum(3, 4, 5, 6) != 15;      /* AT:ints */
 	bad |= average(2, 2.5, 4.25) != 6.75; /* AT:doubles */
 	return bad;
 }

@@ -12,7 +12,8 @@
 __asm__(".text\n.globl fixture_hook\n.type fixture_hook,@function\nfixture_hook:\n.cfi_startproc\n"
 	"lea 8(%rsp), %rdi\nmov (%rsp), %rsi\nmov %rbp, %rdx\n"
 	"sub $8, %rsp\n.cfi_adjust_cfa_offset 8\ncall fixture_hooked\n"
-	"add $8, %rsp\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size fixture_hook, .-fixture_hook\n");
+	"add $8, %rsp\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n"
+	".size fixture_hook, .-fixture_hook\n");
 #else
 __asm__(".text\n.globl fixture_hook\n.type fixture_hook,@function\nfixture_hook:\n.cfi_startproc\n"
 	"mov x0, sp\nmov x1, x30\nmov x2, x29\n"
@@ -80,8 +81,8 @@ static void report(const char *what, const struct stack *got)
 	const struct stack *want = &state->reference;
 	if (check_result.wrong + check_result.oracle_wrong > 3)
 		return;
-	fprintf(stderr, "# %s: %u frames, end %u; reference %u, end %u\n", what, got->count, got->end,
-		want->count, want->end);
+	fprintf(stderr, "# %s: %u frames, end %u; reference %u, end %u\n", what, got->count,
+		got->end, want->count, want->end);
 	for (uint32_t i = 0; i < got->count || i < want->count; i++)
 		fprintf(stderr, "#   %3u %lx %lx\n", i, i < got->count ? (long)got->ra[i] : 0,
 			i < want->count ? (long)want->ra[i] : 0);
@@ -171,7 +172,8 @@ static void compare_with_oracle(uintptr_t ra)
 	}
 	if (check_oracle == CHECK_SAME && got->end == MT_STACK_COMPLETE && got->count != n)
 		bad = 1;
-	if (check_oracle == CHECK_SAME && got->end != MT_STACK_COMPLETE && got->end != MT_STACK_DEPTH)
+	if (check_oracle == CHECK_SAME && got->end != MT_STACK_COMPLETE &&
+	    got->end != MT_STACK_DEPTH)
 		bad = 1;
 	if (!bad)
 		return;

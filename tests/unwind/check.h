@@ -19,7 +19,7 @@ struct check_result {
 	uint64_t captures, wrong, oracle_wrong, memo_hits, joined;
 	uint32_t count; /* frames of the last stack */
 	enum mt_stack_end end;
-	uint32_t flags; /* of all its frames, or-ed */
+	uint32_t flags;                 /* of all its frames, or-ed */
 	uintptr_t ra[MT_DEPTH_MAX + 1]; /* innermost first */
 };
 extern __thread struct check_result check_result;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a generated program (gen_shapes.py) with every capture checked. usage: PROGRAM SEED ROUNDS */
+/* Runs a generated program (gen_shapes.py) with every capture checked. usage: PROGRAM SEED ROUNDS
+ */
 
 #include <signal.h>
 
@@ -23,8 +24,11 @@ int main(int argc, char **argv)
 	check_oracle = CHECK_SAME;
 	for (unsigned long i = 0; i < 20 && check_result.captures < CAPTURES_WANTED; i++)
 		shapes_main(strtoul(argv[1], NULL, 10) + 100 * i, atoi(argv[2]));
-	printf("%lu captures, %lu wrong, %lu not as the other unwinder; %lu memo hits, %lu joined\n",
-	       (long)check_result.captures, (long)check_result.wrong, (long)check_result.oracle_wrong,
-	       (long)check_result.memo_hits, (long)check_result.joined);
-	return check_result.wrong || check_result.oracle_wrong || check_result.captures < CAPTURES_WANTED / 2;
+	printf("%lu captures, %lu wrong, %lu not as the other unwinder; "
+	       "%lu memo hits, %lu joined\n",
+	       (long)check_result.captures, (long)check_result.wrong,
+	       (long)check_result.oracle_wrong, (long)check_result.memo_hits,
+	       (long)check_result.joined);
+	return check_result.wrong || check_result.oracle_wrong ||
+	       check_result.captures < CAPTURES_WANTED / 2;
 }

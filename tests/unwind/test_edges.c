@@ -205,7 +205,8 @@ static void coroutines_on_stacks_that_come_and_go(void **s)
 		munmap(base, BIG);
 		char *low = base + BIG - bytes;
 		assert_ptr_equal(mmap(low, bytes, PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0), low);
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+				 low);
 		co_make(low, bytes);
 		for (int i = 0; i < 4; i++) {
 			swapcontext(&main_context, &co_context[0]);
@@ -227,7 +228,8 @@ static void a_coroutine_stack_replaced_by_a_shorter_one(void **s)
 		munmap(base, BIG);
 		size_t bytes = co_rounds & 1 ? SMALL : BIG;
 		assert_ptr_equal(mmap(base, bytes, PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0), base);
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+				 base);
 		co_make(base, bytes);
 		for (int i = 0; i < 4; i++)
 			swapcontext(&main_context, &co_context[0]);
@@ -312,21 +314,26 @@ OPAQUE static int path_aligned(int n);
 static int path_next(int n)
 {
 	switch (roll(8)) {
-	case 0: return path_alloca(n);
-	case 1: return path_aligned(n);
-	case 2: case 3: return path_big(n);
-	default: return path_small(n);
+	case 0:
+		return path_alloca(n);
+	case 1:
+		return path_aligned(n);
+	case 2:
+	case 3:
+		return path_big(n);
+	default:
+		return path_small(n);
 	}
 }
-#define PATH_BODY                              \
-	if (roll(4) == 0)                      \
-		fixture_hook();                \
-	if (n > 0) {                           \
+#define PATH_BODY \
+	if (roll(4) == 0) \
+		fixture_hook(); \
+	if (n > 0) { \
 		int times = 1 + (int)roll(3) / 2; \
-		while (times--)                \
+		while (times--) \
 			r += path_next(n - 1); \
-	} else {                               \
-		fixture_hook();                \
+	} else { \
+		fixture_hook(); \
 	}
 static int path_small(int n)
 {
@@ -382,14 +389,16 @@ static void random_paths_cut_at_every_small_depth(void **s)
 #if defined(__x86_64__)
 void edge_no_info(void);
 __asm__(".text\n.globl edge_no_info\n.type edge_no_info,@function\nedge_no_info:\n"
-	"push %rbx\nxor %ebp, %ebp\nnot %rbp\ncall fixture_hook\npop %rbx\nret\n.size edge_no_info,.-edge_no_info\n");
+	"push %rbx\nxor %ebp, %ebp\nnot %rbp\ncall fixture_hook\npop %rbx\nret\n"
+	".size edge_no_info,.-edge_no_info\n");
 void edge_frame_pointer(void);
-__asm__(".text\n.globl edge_frame_pointer\n.type edge_frame_pointer,@function\nedge_frame_pointer:\n"
+__asm__(".text\n.globl edge_frame_pointer\n.type edge_frame_pointer,@function\n"
+	"edge_frame_pointer:\n"
 	"push %rbp\nmov %rsp, %rbp\nsub $48, %rsp\ncall fixture_hook\nleave\nret\n"
 	".size edge_frame_pointer,.-edge_frame_pointer\n");
 /* push rbp; mov rbp, rsp (or two nops and a wild rbp); mov rax, f; call rax; pop rbp; ret */
-static const uint8_t jit_code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0,
-				   0xff, 0xd0, 0x5d, 0xc3};
+static const uint8_t jit_code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8, 0,    0,    0,
+				   0,    0,    0,    0,    0,    0xff, 0xd0, 0x5d, 0xc3};
 enum { JIT_TARGET = 6, JIT_MOVE = 1, JIT_MOVE_BYTES = 3 };
 
 static void (*jit_make(int with_frame_pointer))(void)
@@ -411,8 +420,10 @@ static void code_without_information_stops_the_walk(void **s)
 {
 	check_oracle = CHECK_ALONE;
 	__asm__ volatile("push %%rbp\nsub $8, %%rsp\ncall edge_no_info\nadd $8, %%rsp\npop %%rbp\n"
-			 : : : "memory", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11",
-			 "xmm0", "cc");
+			 :
+			 :
+			 : "memory", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11",
+			   "xmm0", "cc");
 	expect_clean();
 	assert_int_equal(check_result.end, MT_STACK_NO_INFO);
 	assert_int_equal(check_result.count, 1);

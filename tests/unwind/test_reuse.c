@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memo, join and cache on made-up stacks: a module whose unwind tables are written here, and a piece of
- * memory for a stack whose every word is ours. So each word that a walk depends on can be changed alone.
+ * Memo, join and cache on made-up stacks: a module whose unwind tables are written here, and a
+ * piece of memory for a stack whose every word is ours. So each word that a walk depends on can be
+ * changed alone.
  */
 
 #include <pthread.h>
@@ -73,12 +74,25 @@ static void put_program(struct writer *w, uint32_t i, uint32_t shift)
 {
 	uint8_t cfa = (uint8_t)(8 * frame_words(i, shift));
 	switch ((enum kind)(i % KINDS)) {
-	case K_END: put(w, (uint8_t[]){0x07, MT_REG_RA}, 2); break;
-	case K_SP: case K_SP2: put(w, (uint8_t[]){0x0e, cfa}, 2); break;
-	case K_SAVES_FP: put(w, (uint8_t[]){0x0e, cfa, 0x80 | MT_REG_FP, 2}, 4); break;
-	case K_SAVES_FP_LOW: put(w, (uint8_t[]){0x0e, cfa, 0x80 | MT_REG_FP, 3}, 4); break;
-	case K_BY_FP: put(w, (uint8_t[]){0x0c, MT_REG_FP, 16, 0x80 | MT_REG_FP, 2}, 5); break;
-	case K_KEEPS_FP: put(w, (uint8_t[]){0x0c, MT_REG_FP, 16}, 3); break;
+	case K_END:
+		put(w, (uint8_t[]){0x07, MT_REG_RA}, 2);
+		break;
+	case K_SP:
+	case K_SP2:
+		put(w, (uint8_t[]){0x0e, cfa}, 2);
+		break;
+	case K_SAVES_FP:
+		put(w, (uint8_t[]){0x0e, cfa, 0x80 | MT_REG_FP, 2}, 4);
+		break;
+	case K_SAVES_FP_LOW:
+		put(w, (uint8_t[]){0x0e, cfa, 0x80 | MT_REG_FP, 3}, 4);
+		break;
+	case K_BY_FP:
+		put(w, (uint8_t[]){0x0c, MT_REG_FP, 16, 0x80 | MT_REG_FP, 2}, 5);
+		break;
+	case K_KEEPS_FP:
+		put(w, (uint8_t[]){0x0c, MT_REG_FP, 16}, 3);
+		break;
 	case K_REALIGNS: /* CFA = *(FP - 8), FP saved at FP */
 		put(w, (uint8_t[]){0x0f, 3, 0x70 + 6, 0x78, 0x06, 0x10, 6, 2, 0x76, 0}, 10);
 		break;
@@ -121,14 +135,20 @@ static void write_tables(uint32_t shift)
 
 static struct mt_module_list *new_list(uint32_t generation)
 {
-	static Elf64_Phdr load = {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_memsz = MODULE_BYTES};
+	static Elf64_Phdr load = {
+		.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_memsz = MODULE_BYTES};
 	struct mt_module_list *list = fixture_zeros(sizeof(*list) + sizeof(list->m[0]));
 	uintptr_t base = (uintptr_t)module_memory;
 	list->count = 1;
 	list->generation = generation;
-	list->m[0] = (struct mt_module){.lo = base, .hi = base + MODULE_BYTES, .bias = base, .phdr = &load,
-					.phnum = 1, .eh_frame_hdr = module_memory + TABLES_AT,
-					.eh_frame_hdr_bytes = 12 + 8 * FUNCTIONS, .name = ""};
+	list->m[0] = (struct mt_module){.lo = base,
+					.hi = base + MODULE_BYTES,
+					.bias = base,
+					.phdr = &load,
+					.phnum = 1,
+					.eh_frame_hdr = module_memory + TABLES_AT,
+					.eh_frame_hdr_bytes = 12 + 8 * FUNCTIONS,
+					.name = ""};
 	return list;
 }
 
@@ -153,12 +173,14 @@ static uintptr_t above(uintptr_t address)
 	return address + 8 * (1 + roll(14));
 }
 
-/* Steps a made-up stack outward through function f, writing what it will read. Returns 0 when full. */
+/* Steps a made-up stack outward through function f, writing what it will read. Returns 0 when full.
+ */
 static int grow(struct point *p, uint32_t f, uint32_t next)
 {
 	uintptr_t cfa = p->sp + 8 * frame_words(f, 0), fp = p->fp;
 	switch ((enum kind)(f % KINDS)) {
-	case K_BY_FP: case K_KEEPS_FP:
+	case K_BY_FP:
+	case K_KEEPS_FP:
 		cfa = p->fp + 16;
 		break;
 	case K_REALIGNS:
@@ -174,7 +196,9 @@ static int grow(struct point *p, uint32_t f, uint32_t next)
 	}
 	if (cfa <= p->sp + 16 || cfa > (uintptr_t)(stack_memory + STACK_WORDS - 64))
 		return 0;
-	uint32_t saved = f % KINDS == K_SAVES_FP || f % KINDS == K_BY_FP ? 2 : f % KINDS == K_SAVES_FP_LOW ? 3 : 0;
+	uint32_t saved = f % KINDS == K_SAVES_FP || f % KINDS == K_BY_FP ? 2
+			 : f % KINDS == K_SAVES_FP_LOW                   ? 3
+									 : 0;
 	if (saved) {
 		fp = above(cfa);
 		((uintptr_t *)cfa)[-(int)saved] = fp;
@@ -222,7 +246,8 @@ static struct stack reference(const struct point *p, uint32_t depth)
 	return s;
 }
 
-/* Captures at p and fails the test if the result is not the reference's. Returns whether by token. */
+/* Captures at p and fails the test if the result is not the reference's. Returns whether by token.
+ */
 static int capture_at(struct mt_capture *c, const struct point *p, uint64_t tag)
 {
 	static uint32_t tokens;
@@ -255,10 +280,18 @@ static void change_word(void)
 {
 	uintptr_t *w = stack_memory + 505 + roll(260);
 	switch (roll(4)) {
-	case 0: *w = return_to(roll(FUNCTIONS)); break;
-	case 1: *w = above((uintptr_t)w); break;
-	case 2: *w += 8 * (roll(3) - 1); break;
-	default: *w = roll(2) ? 0 : 12345; break;
+	case 0:
+		*w = return_to(roll(FUNCTIONS));
+		break;
+	case 1:
+		*w = above((uintptr_t)w);
+		break;
+	case 2:
+		*w += 8 * (roll(3) - 1);
+		break;
+	default:
+		*w = roll(2) ? 0 : 12345;
+		break;
 	}
 }
 
@@ -468,7 +501,8 @@ static void without_modules_there_is_one_frame(void **s)
 
 static void (*in_decode)(void);
 
-/* The tables were not readable: a decode is under way. Lets something else happen in the middle of it. */
+/* The tables were not readable: a decode is under way. Lets something else happen in the middle of
+ * it. */
 static void on_fault(int sig)
 {
 	if (mprotect(module_memory + TABLES_AT, MODULE_BYTES - TABLES_AT, PROT_READ | PROT_WRITE))
@@ -530,7 +564,8 @@ static void *capture_under_change(void *arg)
 	struct mt_capture *c = fixture_capture_new(64);
 	c->memo = NULL;
 	while (!__atomic_load_n(&stop_flips, __ATOMIC_ACQUIRE)) {
-		const struct mt_module_list *before = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+		const struct mt_module_list *before =
+			__atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
 		struct stack want = reference(p, 64);
 		mt_capture_stack(c, p->sp, p->ra, p->fp, 1);
 		if (__atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE) != before)
@@ -553,7 +588,8 @@ static void threads_never_see_rows_of_another_module(void **s)
 	struct point p = plain_stack(8);
 	stop_flips = flip_checks = flip_wrong = 0;
 	for (uint32_t i = 0; i < FLIPS; i++) {
-		/* one tables area for even lists, another one, with other frame sizes, for odd ones */
+		/* one tables area for even lists, another one, with other frame sizes, for odd ones
+		 */
 		list[i] = new_list(5000 + i);
 		list[i]->m[0].eh_frame_hdr = module_memory + (i & 1 ? OTHER_TABLES_AT : TABLES_AT);
 	}

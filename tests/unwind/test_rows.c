@@ -3,9 +3,9 @@
  * Every row of every ELF file named, or found below a directory named, against elfutils' libdw. The
  * file is mapped as a loader would. usage: test_rows [-s N] [-x EXCEPTIONS] PATH...
  *   -s N  only files whose name's hash is 0 modulo N
- *   -x    file of lines "CLASS PER_MILLION": rows that are decoded alike but which the unwinder does not
- *         evaluate, and rows that libdw refuses. A class that is not listed, more than its share, or
- *         (without -s) a listed class that does not occur fails.
+ *   -x    file of lines "CLASS PER_MILLION": rows that are decoded alike but which the unwinder
+ * does not evaluate, and rows that libdw refuses. A class that is not listed, more than its share,
+ * or (without -s) a listed class that does not occur fails.
  */
 
 #include <dirent.h>
@@ -42,7 +42,8 @@ static void report(const char *path, uint64_t pc, const char *what, const struct
 {
 	if (total.wrong++ >= REPORTS_MAX)
 		return;
-	printf("# %s pc 0x%lx: %s: ours cfa %d%+d ra %d%+d fp %d%+d, libdw cfa %d%+d ra %d%+d fp %d%+d\n",
+	printf("# %s pc 0x%lx: %s: ours cfa %d%+d ra %d%+d fp %d%+d, "
+	       "libdw cfa %d%+d ra %d%+d fp %d%+d\n",
 	       path, (long)pc, what, ours->cfa, ours->cfa_off, ours->ra, ours->ra_off, ours->fp,
 	       ours->fp_off, theirs->cfa, theirs->cfa_off, theirs->ra, theirs->ra_off, theirs->fp,
 	       theirs->fp_off);
@@ -62,8 +63,8 @@ static int is_breg(const Dwarf_Op *op, int reg, int64_t *ret_offset)
 #if defined(__x86_64__)
 static int is_plt(const Dwarf_Op *ops, size_t n, int32_t *ret_threshold)
 {
-	static const uint8_t want[] = {DW_OP_breg7, DW_OP_breg16, DW_OP_lit15, DW_OP_and, 0, DW_OP_ge,
-				       DW_OP_lit3, DW_OP_shl, DW_OP_plus};
+	static const uint8_t want[] = {DW_OP_breg7, DW_OP_breg16, DW_OP_lit15, DW_OP_and, 0,
+				       DW_OP_ge,    DW_OP_lit3,   DW_OP_shl,   DW_OP_plus};
 	if (n != sizeof(want) || ops[0].number != 8 || ops[1].number != 0)
 		return 0;
 	for (size_t i = 0; i < n; i++)
@@ -150,7 +151,8 @@ static int same(const struct mt_rule *a, const struct mt_rule *b)
 static int packed_alike(mt_row row, const struct mt_rule *r)
 {
 	uint32_t kind = row & 3;
-	if ((kind == MT_ROW_SP) != (r->cfa == MT_CFA_SP) || (kind == MT_ROW_FP) != (r->cfa == MT_CFA_FP))
+	if ((kind == MT_ROW_SP) != (r->cfa == MT_CFA_SP) ||
+	    (kind == MT_ROW_FP) != (r->cfa == MT_CFA_FP))
 		return 0;
 	if ((int64_t)mt_row_cfa_bytes(row) != r->cfa_off)
 		return 0;
@@ -166,13 +168,15 @@ static void count_special(mt_row row, const struct mt_rule *r)
 	total.special_end += kind == MT_ROW_END;
 	if (kind != MT_ROW_UNSUPPORTED)
 		return;
-	total.unsupported[r->signal ? CLASS_SIGNAL : r->cfa == MT_CFA_OTHER ? CLASS_CFA :
-			  r->fp == MT_RULE_OTHER ? CLASS_FP : CLASS_RA]++;
+	total.unsupported[r->signal                ? CLASS_SIGNAL
+			  : r->cfa == MT_CFA_OTHER ? CLASS_CFA
+			  : r->fp == MT_RULE_OTHER ? CLASS_FP
+						   : CLASS_RA]++;
 }
 
 /* One row of libdw, at its first and last pc. */
-static void compare_row(const struct mt_module *m, const char *path, Dwarf_Frame *frame, uint64_t start,
-			uint64_t end, int signal)
+static void compare_row(const struct mt_module *m, const char *path, Dwarf_Frame *frame,
+			uint64_t start, uint64_t end, int signal)
 {
 	struct mt_rule theirs = {.signal = (uint8_t)signal};
 	if (oracle_cfa(frame, &theirs)) {
@@ -199,8 +203,8 @@ static void compare_row(const struct mt_module *m, const char *path, Dwarf_Frame
 }
 
 /* All rows from the function at `pc` up to the next function's. */
-static void compare_function(const struct mt_module *m, const char *path, Dwarf_CFI *cfi, uint64_t pc,
-			     uint64_t next)
+static void compare_function(const struct mt_module *m, const char *path, Dwarf_CFI *cfi,
+			     uint64_t pc, uint64_t next)
 {
 	total.functions++;
 	while (pc < next) {
@@ -215,7 +219,8 @@ static void compare_function(const struct mt_module *m, const char *path, Dwarf_
 		}
 		dwarf_frame_info(frame, &start, &end, &signal);
 		if (end > next)
-			end = next; /* overlapping functions of hand-written code: ours picks by table */
+			end = next; /* overlapping functions of hand-written code: ours picks by
+				       table */
 		if (end > pc)
 			compare_row(m, path, frame, pc, end, signal);
 		free(frame);
@@ -236,7 +241,8 @@ static void compare_table(const struct mt_module *m, const char *path, Dwarf_CFI
 	uint64_t base = (uint64_t)(uintptr_t)h - m->bias;
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t pc = base + (uint64_t)(int64_t)table[2 * i];
-		uint64_t next = i + 1 < count ? base + (uint64_t)(int64_t)table[2 * i + 2] : UINT64_MAX;
+		uint64_t next =
+			i + 1 < count ? base + (uint64_t)(int64_t)table[2 * i + 2] : UINT64_MAX;
 		if (pc != next)
 			compare_function(m, path, cfi, pc, next);
 	}
@@ -255,8 +261,8 @@ static uint8_t *map_image(int fd, const Elf64_Phdr *ph, uint32_t n, size_t *ret_
 	if (lo >= hi || hi - lo > 4ull << 30)
 		return NULL;
 	*ret_bytes = MT_ALIGN_UP(hi - lo, 4096);
-	uint8_t *image = mmap(NULL, *ret_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			      -1, 0);
+	uint8_t *image = mmap(NULL, *ret_bytes, PROT_READ,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (image == MAP_FAILED)
 		return NULL;
 	for (uint32_t i = 0; i < n; i++) {
@@ -390,12 +396,13 @@ int main(int argc, char **argv)
 	elf_version(EV_CURRENT);
 	for (int i = optind; i < argc; i++)
 		run_path(argv[i], 1);
-	printf("# %lu files, %lu functions, %lu rows, %lu of them too large to pack, %lu outermost\n",
+	printf("# %lu files, %lu functions, %lu rows, %lu of them too large to pack, "
+	       "%lu outermost\n",
 	       (long)total.files, (long)total.functions, (long)total.rows, (long)total.full,
 	       (long)total.special_end);
 	printf("%s 1 - rows_were_compared\n", total.rows ? "ok" : "not ok");
-	printf("%s 2 - every_row_is_as_libdw_decodes_it (%lu differ)\n", total.wrong ? "not ok" : "ok",
-	       (long)total.wrong);
+	printf("%s 2 - every_row_is_as_libdw_decodes_it (%lu differ)\n",
+	       total.wrong ? "not ok" : "ok", (long)total.wrong);
 	int bad = check_exceptions(exceptions);
 	printf("%s 3 - rows_not_evaluated_are_listed\n", bad ? "not ok" : "ok");
 	return total.wrong || bad || !total.rows;

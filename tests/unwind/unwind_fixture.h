@@ -2,7 +2,8 @@
 #ifndef MT_TESTS_UNWIND_FIXTURE_H
 #define MT_TESTS_UNWIND_FIXTURE_H
 
-/* What the unwinder's tests share: a module list by dl_iterate_phdr, and captures that are checked. */
+/* What the unwinder's tests share: a module list by dl_iterate_phdr, and captures that are checked.
+ */
 
 #include <link.h>
 #include <stdint.h>

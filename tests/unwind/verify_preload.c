@@ -62,7 +62,7 @@ int verify_posix_memalign(void **ret, size_t align, size_t size)
 enum {
 	TOKENS_MAX = 1 << 18,
 	KEPT_FRAMES = 4 << 20, /* of all remembered stacks of a thread, touched as far as used */
-	REPORTS_MAX = 3, /* of each kind */
+	REPORTS_MAX = 3,       /* of each kind */
 };
 
 /*
@@ -239,8 +239,9 @@ static enum found compare(const struct thread_state *t, const struct stack *s, u
 	if (n > s->count) {
 		if (s->end == MT_STACK_DEPTH)
 			return FOUND_COUNT;
-		return s->end == MT_STACK_NO_INFO && !has_unwind_info(s->frame[s->count - 1].ra) ?
-			FOUND_NO_INFO : FOUND_STACK_WRONG;
+		return s->end == MT_STACK_NO_INFO && !has_unwind_info(s->frame[s->count - 1].ra)
+			       ? FOUND_NO_INFO
+			       : FOUND_STACK_WRONG;
 	}
 	if (by_fp || (s->frame[n].flags & MT_FRAME_BY_FP))
 		return FOUND_BY_FP;
@@ -300,8 +301,7 @@ static void count_capture(const struct stack *s, int memo_hit, uint64_t joined)
 	count(&counts.joined, joined);
 }
 
-static void verify(struct thread_state *t, uintptr_t sp, uintptr_t ra, uintptr_t fp,
-		   uint64_t tag)
+static void verify(struct thread_state *t, uintptr_t sp, uintptr_t ra, uintptr_t fp, uint64_t tag)
 {
 	note_changes();
 	uint64_t joined = t->capture->counts.joined;

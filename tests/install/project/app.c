@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that can be built with and without the source interface. It loses 100 blocks of 64 bytes. */
+/* A program that can be built with and without the source interface. It loses 100 blocks of 64
+ * bytes. */
 #include "memory.h"
 #include <stdio.h>
 

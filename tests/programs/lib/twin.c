@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Built twice with different NAMEs: two libraries of equal layout, so one reuses the other's addresses. */
+/* Built twice with different NAMEs: two libraries of equal layout, so one reuses the other's
+ * addresses. */
 #include <stdlib.h>
 
 void *NAME(size_t size);
