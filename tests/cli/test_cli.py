@@ -918,6 +918,9 @@ def diff_finds_growth_between_two_runs(b):
 
 
 def main():
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # as nohup and shells leave them
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     tap = Tap()
     for function in TESTS:
         name = function.__name__.replace("_", " ")

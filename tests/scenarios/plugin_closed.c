@@ -3,8 +3,8 @@
  * The same after dlclose: functions and lines are those of the library that is gone.
  *
  * lib: libplugin.so plugin.c -O2 -g
- * leak: plugin_inner count=9 bytes=432 frames=plugin_inner,plugin_leak@plugin_leak,main@call
- * sites=1 foreign: any
+ * leak: plugin_inner count=9 bytes=432 frames=plugin_inner,plugin_leak@plugin_leak,main@c sites=1
+ * foreign: any
  */
 #include <dlfcn.h>
 
@@ -18,6 +18,6 @@ int main(void)
 	void (*leak)(int) = (void (*)(int))dlsym(plugin, "plugin_leak");
 	if (!leak)
 		return 2;
-	leak(9); /* AT:call */
+	leak(9); /* AT:c */
 	return dlclose(plugin) + (int)opaque_zero;
 }
