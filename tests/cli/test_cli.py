@@ -524,6 +524,8 @@ def run_explains_programs_that_change_privileges(b):
     for user, mode, status in [(65534, 0o4755, 1), (0, 0o4755, 0)]:  # root gives rights up, or does not
         os.chown(program, user, 0)
         os.chmod(program, mode)
+        if status == 0 and LIBRARY == "-":  # nothing to track with in a sanitizer's build
+            continue
         b.expect("root, set-uid to %d" % user, b.run("run", "--report=none", program).returncode, status)
 
 
