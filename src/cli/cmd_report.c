@@ -24,15 +24,6 @@ static const struct mt_option options[] = {
 	{0},
 };
 
-static int load(const struct mt_operands *operands, struct mt_loaded *loaded, struct mt_err *err)
-{
-	int code = 0;
-
-	for (int i = 0; i < operands->count && !code; i++)
-		code = mt_loaded_add_operand(loaded, operands->text[i], err);
-	return code;
-}
-
 static int run(const void *opaque, const struct mt_operands *operands)
 {
 	const struct mt_report_options *o = &((const struct report_options *)opaque)->common;
@@ -45,7 +36,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	int code;
 
 	mt_load_catch_interrupt();
-	code = load(operands, &loaded, &err);
+	code = mt_loaded_add_operands(&loaded, operands, &err);
 	if (!code)
 		code = mt_report_options_apply(o, &loaded, &suppress, &r, &err);
 	if (!code)

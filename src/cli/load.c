@@ -78,7 +78,7 @@ int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)
 	return 0;
 }
 
-int mt_loaded_add_operand(struct mt_loaded *l, const char *operand, struct mt_err *err)
+static int add_operand(struct mt_loaded *l, const char *operand, struct mt_err *err)
 {
 	mt_auto(free) char *path = mt_find_file(operand, err);
 	int code = path ? mt_loaded_add(l, path, err) : err->code;
@@ -87,6 +87,16 @@ int mt_loaded_add_operand(struct mt_loaded *l, const char *operand, struct mt_er
 	if (path && (code == -ENOENT || code == -ENODATA) && strcmp(path, operand))
 		mt_err_set(err, code, "the process of '%s' has just ended or just started",
 			   operand);
+	return code;
+}
+
+int mt_loaded_add_operands(struct mt_loaded *l, const struct mt_operands *operands,
+			   struct mt_err *err)
+{
+	int code = 0;
+
+	for (int i = 0; i < operands->count && !code; i++)
+		code = add_operand(l, operands->text[i], err);
 	return code;
 }
 

@@ -36,8 +36,12 @@ struct mt_load_symbols {
 	enum mt_load_warnings warnings;
 };
 
-/* As above for what a command takes: a path, a PID or name:PROGRAM; see mt_find_file(). */
-int mt_loaded_add_operand(struct mt_loaded *l, const char *operand, struct mt_err *err);
+/*
+ * As above for all that a command was given, in order: each a path, a PID or name:PROGRAM; see
+ * mt_find_file().
+ */
+int mt_loaded_add_operands(struct mt_loaded *l, const struct mt_operands *operands,
+			   struct mt_err *err);
 
 /*
  * Symbolizes all profiles; shows progress on a terminal, stops at Ctrl-C (then some names are

@@ -28,25 +28,9 @@ static void sides_done(struct sides *s)
 static int build_table(const struct mt_report *r, bool match_names, struct mt_table **ret_table,
 		       struct mt_err *err)
 {
-	struct mt_query q = {
-		.measure = mt_show_measure(r->show),
-		.by = mt_report_by(r),
-		.sort = r->sort,
-		.heap = mt_report_by(r) == MT_BY_HEAP ? (uint32_t)MT_HEAP_ANY : 0,
-		.min_age_ns = r->min_age_ns,
-		.modules = r->modules,
-		.match_names = match_names,
-		.names = r->names,
-		.is_suppressed = r->show == MT_SHOW_LEAKS ? r->is_suppressed : NULL,
-		.suppress_context = r->suppress_context,
-		.stop = r->stop,
-	};
-	int code = mt_table_build(r->profiles, r->profile_count, &q, ret_table);
+	uint32_t heap = mt_report_by(r) == MT_BY_HEAP ? (uint32_t)MT_HEAP_ANY : 0;
 
-	if (code == -EINVAL)
-		return mt_err_set(err, code, "--show=%s is not known by %s; use another --by",
-				  mt_show_name(r->show), mt_by_name(q.by));
-	return code ? mt_err_no_memory(err) : 0;
+	return mt_report_table_of(r, heap, match_names, ret_table, err);
 }
 
 static const struct mt_row *any_row(const struct mt_diff_row *row)

@@ -34,6 +34,9 @@ uint32_t mt_stack_end_of(const struct mt_report *r, const struct mt_row *row);
 /* The table that r asks for, of one heap (MT_HEAP_ANY: all). As mt_table_build(), with *err. */
 int mt_report_table(const struct mt_report *r, uint32_t heap, struct mt_table **ret_table,
 		    struct mt_err *err);
+/* The same; match_names: hashes by function names, for builds that differ (mt_query). */
+int mt_report_table_of(const struct mt_report *r, uint32_t heap, bool match_names,
+		       struct mt_table **ret_table, struct mt_err *err);
 /* Whether a show is a table of rows (leaks to large, modules), and its measure. */
 bool mt_show_is_table(enum mt_show show);
 enum mt_measure mt_show_measure(enum mt_show show);

@@ -80,8 +80,8 @@ enum mt_by mt_report_by(const struct mt_report *r)
 	return r->show == MT_SHOW_MODULES ? MT_BY_MODULE : r->by;
 }
 
-int mt_report_table(const struct mt_report *r, uint32_t heap, struct mt_table **ret_table,
-		    struct mt_err *err)
+int mt_report_table_of(const struct mt_report *r, uint32_t heap, bool match_names,
+		       struct mt_table **ret_table, struct mt_err *err)
 {
 	struct mt_query q = {
 		.measure = mt_show_measure(r->show),
@@ -90,6 +90,7 @@ int mt_report_table(const struct mt_report *r, uint32_t heap, struct mt_table **
 		.heap = heap,
 		.min_age_ns = r->min_age_ns,
 		.modules = r->modules,
+		.match_names = match_names,
 		.names = r->names,
 		.is_suppressed = r->show == MT_SHOW_LEAKS ? r->is_suppressed : NULL,
 		.suppress_context = r->suppress_context,
@@ -101,6 +102,12 @@ int mt_report_table(const struct mt_report *r, uint32_t heap, struct mt_table **
 		return mt_err_set(err, code, "--show=%s is not known by %s; use another --by",
 				  mt_show_name(r->show), mt_by_name(q.by));
 	return code ? mt_err_no_memory(err) : 0;
+}
+
+int mt_report_table(const struct mt_report *r, uint32_t heap, struct mt_table **ret_table,
+		    struct mt_err *err)
+{
+	return mt_report_table_of(r, heap, /* match_names */ false, ret_table, err);
 }
 
 int mt_report_count_leaks(const struct mt_report *r, struct mt_report_leaks *ret_leaks)
