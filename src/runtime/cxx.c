@@ -28,27 +28,6 @@ MT_INLINE void *original_of(int form)
 	return MT_LIKELY(f != NULL) ? f : find_cxx(form);
 }
 
-/* Records a block from the allocator's own operator new, unless a malloc hook saw it already. */
-static MT_NOINLINE void *record_new(void *p, size_t size, int array, uint64_t before,
-				    struct mt_caller caller)
-{
-	struct mt_thread *t;
-	if (p && mt_enter(&t) == MT_ENTER_TRACK) {
-		int seen = t->last_pointer == (uint64_t)p && t->row->alloc_sequence != before;
-		if (!seen && mt_recording())
-			mt_record_alloc(t, p, size, array ? MT_CALL_NEW_ARRAY : MT_CALL_NEW,
-					&caller, 0);
-		mt_leave(t);
-	}
-	return p;
-}
-
-static uint64_t sequence_now(void)
-{
-	const struct mt_thread *t = mt_thread_self();
-	return t ? t->row->alloc_sequence : 0;
-}
-
 /* params and args as the form has them; the tail call leaves no frame. */
 #define DEFINE_NEW(form, name, array, params, args) \
 	MT_HOOK_ATTR void *MT_HOOK(name) params; \
@@ -57,8 +36,10 @@ static uint64_t sequence_now(void)
 		void *(*original)params = (void *(*)params)original_of(form); \
 		if (MT_LIKELY(!mt_cxx_own[form])) \
 			return original args; \
-		uint64_t before = sequence_now(); \
-		return record_new(original args, size, array, before, MT_CALLER()); \
+		struct mt_caller caller = MT_CALLER(); \
+		uint64_t before = mt_record_sequence(); \
+		return mt_record_unseen(original args, size, \
+					array ? MT_CALL_NEW_ARRAY : MT_CALL_NEW, before, &caller); \
 	}
 
 #define DEFINE_DELETE(form, name, params, args) \

@@ -19,21 +19,13 @@ struct extra_call {
 
 static void begin_call(struct extra_call *c, struct mt_caller caller)
 {
-	const struct mt_thread *t = mt_thread_self();
 	c->caller = caller;
-	c->before = t ? t->row->alloc_sequence : 0;
+	c->before = mt_record_sequence();
 }
 
 static void *end_call(const struct extra_call *c, void *p, size_t size, enum mt_state_call call)
 {
-	struct mt_thread *t;
-	if (!p || mt_enter(&t) != MT_ENTER_TRACK)
-		return p;
-	int seen = t->last_pointer == (uint64_t)p && t->row->alloc_sequence != c->before;
-	if (!seen && mt_recording())
-		mt_record_alloc(t, p, size, call, &c->caller, 0);
-	mt_leave(t);
-	return p;
+	return mt_record_unseen(p, size, call, c->before, &c->caller);
 }
 
 /* A call that may move a block: it leaves the tables before, and comes back if the call failed. */

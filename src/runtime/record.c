@@ -409,6 +409,25 @@ MT_COLD void mt_settle_deferred(struct mt_thread *t)
 	}
 }
 
+uint64_t mt_record_sequence(void)
+{
+	const struct mt_thread *t = mt_thread_self();
+	return t ? t->row->alloc_sequence : 0;
+}
+
+void *mt_record_unseen(void *p, size_t size, enum mt_state_call call, uint64_t before,
+		       const struct mt_caller *caller)
+{
+	struct mt_thread *t;
+	if (!p || mt_enter(&t) != MT_ENTER_TRACK)
+		return p;
+	int seen = t->last_pointer == (uint64_t)p && t->row->alloc_sequence != before;
+	if (!seen && mt_recording())
+		mt_record_alloc(t, p, size, call, caller, 0);
+	mt_leave(t);
+	return p;
+}
+
 /* --- other heaps --------------------------------------------------------------------------- */
 
 static enum mt_state_heap_class class_of(uint32_t heap)

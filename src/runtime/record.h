@@ -115,6 +115,15 @@ MT_INLINE void mt_record_free_call(const void *p)
 	}
 }
 
+/*
+ * For originals that run without the guard because they may throw: how many allocations this thread
+ * had before the call, and the record of the block after it, unless a hook inside the call saw it
+ * already.
+ */
+uint64_t mt_record_sequence(void);
+void *mt_record_unseen(void *p, size_t size, enum mt_state_call call, uint64_t before,
+		       const struct mt_caller *caller);
+
 /* A block of a registered heap (number >= MT_HEAP_FIRST_CUSTOM). */
 void mt_record_custom_alloc(struct mt_thread *t, uint32_t heap, const void *p, size_t size,
 			    const struct mt_caller *caller);
