@@ -4,13 +4,17 @@
  *
  *   mb own   THREADS PAIRS LIVE   each thread keeps LIVE/THREADS blocks and replaces a random one,
  *                                 PAIRS/THREADS times
+ *   mb hot   THREADS PAIRS LIVE   the same with one call stack and blocks of 64 bytes
  *   mb cross LANES   PAIRS 0      LANES threads allocate, LANES others free: every free is foreign
  *
  * Sizes are uniform in 16..1024; the first and last word of each block are written and read. A
- * stack has about 12 frames: 8 "path" frames, which differ by a path number out of 128, and 2
- * "leaf" frames, 64 combinations: about 8192 different stacks. In the end 1000 blocks of 100 bytes
- * stay: 500 below leak_a(), 500 below leak_b(). Prints a checksum on stdout (the same for the same
- * arguments) and nanoseconds per pair of malloc and free on stderr.
+ * stack has about 25 frames: 8 pairs of "path" frames, which differ by a path number out of 128,
+ * and 2 "leaf" frames, 64 combinations: about 8192 different stacks. In the end 1000 blocks of 100
+ * bytes stay: 500 below leak_a(), 500 below leak_b(). Prints a checksum on stdout (the same for the
+ * same arguments) and nanoseconds per pair of malloc and free on stderr.
+ *
+ * With one thread that frees its own blocks, counting_starts() is called when half of the pairs are
+ * left and counting_ends() when none is: marks for a tool that counts instructions.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +29,8 @@
 /* Keeps a call from becoming a jump, so that its caller stays on the stack. */
 #define NOT_LAST() __asm__ volatile("" ::: "memory")
 
-enum { BATCH = 32, RING_SLOTS = 4096, PATH_DEPTH = 8, PATHS = 128, LEAKED = 500, LEAK_BYTES = 100 };
+enum { LEAKED = 500, LEAK_BYTES = 100 };
+enum { BATCH = 32, RING_SLOTS = 4096, PATH_DEPTH = 8, PATHS = 128, HOT_BYTES = 64 };
 
 /* One producer, one consumer. */
 struct ring {
@@ -35,14 +40,29 @@ struct ring {
 };
 
 struct worker {
-	uint64_t random;
+	_Alignas(128)
+		uint64_t random; /* no line of the processor's cache is shared by two workers */
 	uint64_t path;
 	uint64_t sum;
 	void **live;
 	size_t live_count;
 	size_t todo;
+	int hot;
 	struct ring *ring;
 };
+
+NOINLINE void counting_starts(void);
+NOINLINE void counting_ends(void);
+
+NOINLINE void counting_starts(void)
+{
+	NOT_LAST();
+}
+
+NOINLINE void counting_ends(void)
+{
+	NOT_LAST();
+}
 
 static uint64_t next_random(struct worker *w)
 {
@@ -136,6 +156,25 @@ static NOINLINE void work(struct worker *w)
 	}
 }
 
+/* The same for one stack and one size. */
+static NOINLINE void work_hot(struct worker *w)
+{
+	size_t half = w->todo / 2;
+
+	for (; w->todo; w->todo--) {
+		void **slot = &w->live[(next_random(w) >> 20) % w->live_count];
+		char *block = inner0(HOT_BYTES);
+
+		*(uint64_t *)block = HOT_BYTES;
+		*(uint64_t *)(block + HOT_BYTES - 8) = w->todo;
+		if (*slot)
+			drop(w, *slot);
+		*slot = block;
+		if (w->todo == half + 1)
+			counting_starts();
+	}
+}
+
 static NOINLINE void step(struct worker *w, int depth);
 
 #define PATH(n) \
@@ -161,7 +200,7 @@ static void (*const path[8])(struct worker *, int) = {path0, path1, path2, path3
 static NOINLINE void step(struct worker *w, int depth)
 {
 	if (depth <= 0) {
-		work(w);
+		(w->hot ? work_hot : work)(w);
 	} else {
 		uint64_t h = (w->path + 1) * 0x9E3779B97F4A7C15u;
 
@@ -176,11 +215,17 @@ static NOINLINE void step(struct worker *w, int depth)
 static void *produce(void *argument)
 {
 	struct worker *w = argument;
+	size_t half = w->todo / 2;
 
 	while (w->todo) {
+		size_t before = w->todo;
+
 		w->path = next_random(w) % PATHS;
 		step(w, PATH_DEPTH);
+		if (before > half && w->todo <= half && !w->hot)
+			counting_starts();
 	}
+	counting_ends();
 	return NULL;
 }
 
@@ -230,6 +275,13 @@ static void *must(void *memory)
 	return memory;
 }
 
+static struct worker *workers_new(int count)
+{
+	size_t size_bytes = (size_t)count * sizeof(struct worker);
+
+	return memset(must(aligned_alloc(_Alignof(struct worker), size_bytes)), 0, size_bytes);
+}
+
 static void worker_init(struct worker *w, int number, size_t todo, size_t live_count, int cross)
 {
 	w->random = 88172645463325252u + (uint64_t)number * 7919;
@@ -260,14 +312,16 @@ static double now_ns(clockid_t clock)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static uint64_t run(int cross, int threads, size_t pairs, size_t live_count)
+static uint64_t run(const char *how, int threads, size_t pairs, size_t live_count)
 {
-	struct worker *makers = must(calloc((size_t)threads, sizeof(*makers)));
-	struct worker *eaters = must(calloc((size_t)threads, sizeof(*eaters)));
+	struct worker *makers = workers_new(threads);
+	struct worker *eaters = workers_new(threads);
 	pthread_t *ids = must(calloc((size_t)threads * 2, sizeof(*ids)));
+	int cross = !strcmp(how, "cross");
 	uint64_t sum = 0;
 
 	for (int i = 0; i < threads; i++) {
+		makers[i].hot = !strcmp(how, "hot");
 		worker_init(&makers[i], i, pairs / (size_t)threads, live_count / (size_t)threads,
 			    cross);
 		eaters[i].ring = makers[i].ring;
@@ -298,12 +352,13 @@ static uint64_t run(int cross, int threads, size_t pairs, size_t live_count)
 
 int main(int argc, char **argv)
 {
-	if (argc != 5 || (strcmp(argv[1], "own") && strcmp(argv[1], "cross"))) {
-		fprintf(stderr, "usage: mb own|cross THREADS PAIRS LIVE\n");
+	if (argc != 5 ||
+	    (strcmp(argv[1], "own") && strcmp(argv[1], "hot") && strcmp(argv[1], "cross"))) {
+		fprintf(stderr, "usage: mb own|hot|cross THREADS PAIRS LIVE\n");
 		return 2;
 	}
-	uint64_t sum = run(!strcmp(argv[1], "cross"), atoi(argv[2]), strtoull(argv[3], NULL, 0),
-			   strtoull(argv[4], NULL, 0));
+	uint64_t sum =
+		run(argv[1], atoi(argv[2]), strtoull(argv[3], NULL, 0), strtoull(argv[4], NULL, 0));
 	leak_a();
 	leak_b();
 	printf("sum %llu\n", (unsigned long long)sum);
