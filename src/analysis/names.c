@@ -6,6 +6,7 @@
 
 #include "analysis/names.h"
 
+#include "analysis/ends.h"
 #include "core/cc.h"
 #include "model/profile.h"
 
@@ -103,6 +104,7 @@ const char *mt_words_stack_end(uint32_t end)
 		[MT_PROFILE_END_NO_INFO] = "code without unwind information",
 		[MT_PROFILE_END_UNSUPPORTED] = "unwind rule not supported",
 		[MT_PROFILE_END_UNREADABLE] = "next frame outside the stack",
+		[MT_END_GENERATED] = "code made at run time (JIT), in no file",
 	};
 	return word(words, MT_ARRAY_LEN(words), end, "not recorded");
 }

@@ -140,8 +140,8 @@ struct mt_totals {
 	uint64_t life_hist[MT_LIFE_HIST_BUCKETS];
 	uint64_t life_unit_ns; /* 0: profiles disagree or do not say */
 	uint64_t captures, memo_hits, frames_walked, fp_steps, row_misses;
-	uint64_t verified, verify_wrong; /* captures compared with a reference walk (verify=N) */
-	uint64_t ends[8];
+	uint64_t verified, verify_wrong; /* stacks compared with another unwinder (verify=N) */
+	uint64_t verify_unsure[3];       /* nobody answered; unreadable from outside; it gave up */
 	uint64_t unplaced_allocs, unplaced_bytes, untracked_allocs, untracked_bytes;
 	bool is_exact; /* nothing lost, refused, unplaced or untracked, no warning */
 };

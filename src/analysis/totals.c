@@ -18,8 +18,8 @@ static void add_threads(const struct mt_profile *p, struct mt_totals *t)
 		t->row_misses += th->row_misses;
 		t->verified += th->verified;
 		t->verify_wrong += th->verify_wrong;
-		for (uint32_t k = 0; k < MT_ARRAY_LEN(t->ends); k++)
-			t->ends[k] += th->ends[k];
+		for (uint32_t k = 0; k < MT_ARRAY_LEN(t->verify_unsure); k++)
+			t->verify_unsure[k] += th->verify_unsure[k];
 		t->unplaced_allocs += th->unplaced_allocs;
 		t->unplaced_bytes += th->unplaced_bytes;
 		t->untracked_allocs += th->untracked_allocs;

@@ -17,6 +17,7 @@
 #include "record/pattern.h"
 #include "record/preflight.h"
 #include "record/statedir.h"
+#include "record/verify.h"
 #include "report/report.h"
 
 #include <errno.h>
@@ -77,7 +78,8 @@ static const struct mt_option options[] = {
 	 .offset = AT(verify),
 	 .min = 1,
 	 .max = UINT32_MAX,
-	 .help = "compare every Nth call stack with a second, slower walk; --show=coverage tells"},
+	 .help = "compare every Nth call stack with what another unwinder, libdw, finds from "
+		 "outside; slow"},
 	{.name = "follow",
 	 .argument = "WHICH",
 	 .kind = MT_OPTION_CHOICE,
@@ -210,6 +212,7 @@ struct run {
 	struct mt_collect_launcher launcher; /* ourselves */
 	struct mt_buf words;                 /* MEMTRACK_OPTIONS */
 	struct mt_launch_end end;
+	struct mt_verifier *verifier; /* NULL: nothing is verified */
 	struct mt_collection files;
 	struct mt_suppressions *suppressions; /* owned */
 };
@@ -349,6 +352,36 @@ static void tell_plan(const struct run *r)
 
 /* ---- after ---- */
 
+static void tell_stacks(const char *text)
+{
+	for (size_t len; *text; text += len + (text[len] != 0)) {
+		len = strcspn(text, "\n");
+		mt_complain("%.*s", (int)len, text);
+	}
+}
+
+/* Ends the verification. What is wrong is told even when quiet: it is an error of ours. */
+static void tell_verified(struct run *r)
+{
+	struct mt_verifier_result v;
+	const uint64_t *n = v.verdicts;
+
+	mt_verifier_stop(r->verifier, &v);
+	r->verifier = NULL;
+	if (n[MT_VERIFY_WRONG]) {
+		mt_complain("%" PRIu64 " of %" PRIu64 " verified call stacks are wrong; the first:",
+			    n[MT_VERIFY_WRONG], n[MT_VERIFY_WRONG] + n[MT_VERIFY_SAME]);
+		tell_stacks(mt_buf_text(&v.wrong));
+	}
+	if (n[MT_VERIFY_GAVE_UP] && r->o->verbose) {
+		mt_complain("%" PRIu64 " call stacks could not be verified by libdw; the first:",
+			    n[MT_VERIFY_GAVE_UP]);
+		tell_stacks(mt_buf_text(&v.gave_up));
+	}
+	mt_buf_done(&v.wrong);
+	mt_buf_done(&v.gave_up);
+}
+
 static void tell_files(const struct run *r)
 {
 	bool has_report = r->o->report != REPORT_NONE;
@@ -479,7 +512,13 @@ static int launch(struct run *r, const struct mt_operands *operands)
 		.since_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC),
 		.dir = r->dir.path,
 	};
+	if (r->o->verify && mt_verifier_start(r->dir.path, &r->verifier, &err)) {
+		mt_complain("%s", err.text);
+		mt_err_clear(&err);
+	}
 	code = mt_launch_run(&l, &r->end, &err);
+	if (r->o->verify)
+		tell_verified(r);
 
 	if (!code)
 		return 0;

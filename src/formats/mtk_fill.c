@@ -269,6 +269,7 @@ static void fill_thread(struct mt_mtk_reader *rd, struct mt_profile_thread *to,
 	};
 	memcpy(to->name, t->name, sizeof(t->name));
 	memcpy(to->ends, t->ends, sizeof(to->ends));
+	memcpy(to->verify_unsure, t->verify_unsure, sizeof(to->verify_unsure));
 	for (unsigned i = 0; i < MT_ARRAY_LEN(to->heap); i++)
 		to->heap[i] =
 			(struct mt_profile_counts){t->totals[i].allocs, t->totals[i].frees,

@@ -107,7 +107,8 @@ struct mt_profile_thread {
 	uint64_t nested_allocs, nested_frees;       /* made inside the tracker, not recorded */
 	uint64_t filtered_allocs,
 		filtered_bytes;          /* counted here, in no site: by choice of options */
-	uint64_t verified, verify_wrong; /* stacks compared with a reference walk; different */
+	uint64_t verified, verify_wrong; /* stacks compared with another unwinder; different */
+	uint64_t verify_unsure[3];       /* not compared: as in the state file */
 };
 
 /* A block that was live when the profile was read. */

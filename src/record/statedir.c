@@ -6,6 +6,8 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "base/units.h"
+#include "core/cc.h"
+#include "wire/verify.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -124,14 +126,24 @@ void mt_statedir_done(struct mt_statedir *dir)
 	*dir = (struct mt_statedir){.lock_fd = -1};
 }
 
-static bool is_empty_but_output(const char *path)
+/* What the launcher itself put there. */
+static const char *const own_files[] = {OUTPUT_NAME, MT_VERIFY_NAME};
+
+static bool is_own_file(const char *name)
+{
+	for (size_t i = 0; i < MT_ARRAY_LEN(own_files); i++)
+		if (!strcmp(name, own_files[i]))
+			return true;
+	return false;
+}
+
+static bool is_empty_but_own(const char *path)
 {
 	DIR *d = opendir(path);
 	bool is_empty = d != NULL;
 
 	for (struct dirent *e; d && (e = readdir(d));)
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
-		    strcmp(e->d_name, OUTPUT_NAME))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_own_file(e->d_name))
 			is_empty = false;
 	if (d)
 		closedir(d);
@@ -140,11 +152,13 @@ static bool is_empty_but_output(const char *path)
 
 void mt_statedir_remove(struct mt_statedir *dir)
 {
-	if (dir && dir->path && is_empty_but_output(dir->path)) {
-		mt_auto(free) char *path = mt_path_join(dir->path, OUTPUT_NAME);
+	if (dir && dir->path && is_empty_but_own(dir->path)) {
+		for (size_t i = 0; i < MT_ARRAY_LEN(own_files); i++) {
+			mt_auto(free) char *path = mt_path_join(dir->path, own_files[i]);
 
-		if (path)
-			unlink(path);
+			if (path)
+				unlink(path);
+		}
 		/* fails when a process made a file meanwhile: then the directory stays for it */
 		(void)!rmdir(dir->path);
 	}
@@ -272,7 +286,7 @@ int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_
 	if (!dir.path || !name)
 		return -ENOMEM;
 	/* without `output` it was made by a program that runs alone, perhaps this moment */
-	if (lstat(name, &st) && is_empty_but_output(path) && !lstat(path, &st) &&
+	if (lstat(name, &st) && is_empty_but_own(path) && !lstat(path, &st) &&
 	    time(NULL) - st.st_mtime < FRESH_S)
 		return -EAGAIN;
 	dir.lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

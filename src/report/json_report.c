@@ -3,6 +3,7 @@
 
 #include "report/json_report.h"
 
+#include "analysis/ends.h"
 #include "base/cleanup.h"
 #include "model/profile.h"
 #include "report/text_show.h"
@@ -275,7 +276,40 @@ static void add_threads(struct mt_json *j, const struct mt_report *r)
 	mt_json_close(j, ']');
 }
 
-static void add_coverage(struct mt_json *j, const struct mt_report *r, const struct mt_totals *t)
+/* How the stacks of all allocations end, and in which functions they stop too early. */
+static int add_ends(struct mt_json *j, const struct mt_report *r)
+{
+	mt_auto(mt_ends) struct mt_ends ends = {0};
+
+	if (mt_ends_find(r->profiles, r->profile_count, r->names, &ends))
+		return -ENOMEM;
+	mt_json_u64(j, "stacks", ends.all);
+	mt_json_u64(j, "stacks_by_frame_pointer", ends.by_fp);
+	mt_json_open(j, "stack_ends", '[');
+	for (uint32_t i = 0; i < MT_END_COUNT; i++) {
+		if (!ends.allocs[i])
+			continue;
+		mt_json_open(j, NULL, '{');
+		mt_json_string(j, "end", mt_words_stack_end(i));
+		mt_json_u64(j, "count", ends.allocs[i]);
+		mt_json_close(j, '}');
+	}
+	mt_json_close(j, ']');
+	mt_json_open(j, "stack_stops", '[');
+	for (size_t i = 0; i < ends.count && (!r->top || i < r->top); i++) {
+		mt_json_open(j, NULL, '{');
+		mt_json_string(j, "end", mt_words_stack_end(ends.at[i].end));
+		mt_json_string(j, "module", ends.at[i].module);
+		mt_json_string(j, "function", ends.at[i].function);
+		mt_json_u64(j, "count", ends.at[i].allocs);
+		mt_json_u64(j, "sites", ends.at[i].sites);
+		mt_json_close(j, '}');
+	}
+	mt_json_close(j, ']');
+	return 0;
+}
+
+static int add_coverage(struct mt_json *j, const struct mt_report *r, const struct mt_totals *t)
 {
 	mt_json_open(j, "coverage", '{');
 	mt_json_bool(j, "exact", t->is_exact);
@@ -285,20 +319,15 @@ static void add_coverage(struct mt_json *j, const struct mt_report *r, const str
 	mt_json_u64(j, "frames_by_frame_pointer", t->fp_steps);
 	mt_json_u64(j, "verified", t->verified);
 	mt_json_u64(j, "verify_wrong", t->verify_wrong);
+	mt_json_u64(j, "verify_unanswered", t->verify_unsure[0]);
+	mt_json_u64(j, "verify_unreadable", t->verify_unsure[1]);
+	mt_json_u64(j, "verify_gave_up", t->verify_unsure[2]);
 	mt_json_u64(j, "unplaced_allocs", t->unplaced_allocs);
 	mt_json_u64(j, "unplaced_bytes", t->unplaced_bytes);
 	mt_json_u64(j, "untracked_allocs", t->untracked_allocs);
 	mt_json_u64(j, "untracked_bytes", t->untracked_bytes);
-	mt_json_open(j, "stack_ends", '[');
-	for (uint32_t i = 0; i < MT_ARRAY_LEN(t->ends); i++) {
-		if (!t->ends[i])
-			continue;
-		mt_json_open(j, NULL, '{');
-		mt_json_string(j, "end", mt_words_stack_end(i));
-		mt_json_u64(j, "count", t->ends[i]);
-		mt_json_close(j, '}');
-	}
-	mt_json_close(j, ']');
+	if (add_ends(j, r))
+		return -ENOMEM;
 	mt_json_open(j, "lost", '[');
 	for (uint32_t i = 0; i < MT_ARRAY_LEN(t->lost); i++) {
 		if (!t->lost[i])
@@ -314,6 +343,7 @@ static void add_coverage(struct mt_json *j, const struct mt_report *r, const str
 	mt_report_notes(r, emit_warning, j);
 	mt_json_close(j, ']');
 	mt_json_close(j, '}');
+	return 0;
 }
 
 /* Sites of mmap, brk and custom heaps: not part of the sums of the malloc heap. */
@@ -373,8 +403,8 @@ static int add_show(struct mt_json *j, const struct mt_report *r, const struct m
 		add_lifetimes(j, t);
 	else if (r->show == MT_SHOW_THREADS)
 		add_threads(j, r);
-	else if (r->show == MT_SHOW_COVERAGE)
-		add_coverage(j, r, t);
+	else if (r->show == MT_SHOW_COVERAGE && add_coverage(j, r, t))
+		return mt_err_no_memory(err);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "report/report.h"
 
 #include "analysis/callstack.h"
+#include "analysis/ends.h"
 #include "base/alloc.h"
 #include "base/units.h"
 #include "model/profile.h"
@@ -266,6 +267,29 @@ static void emit_profile_caveats(const struct mt_report *r, const struct mt_prof
 			      p->warnings_dropped);
 }
 
+enum { STOPPED_PART = 1000 }; /* of all stacks: fewer are not worth a warning */
+
+/* Stacks that stop in code of a file: ours is the gap. Below generated code one must expect it. */
+static void emit_stack_caveat(const struct mt_report *r,
+			      void (*emit)(void *context, const char *sentence), void *context)
+{
+	mt_auto(mt_ends) struct mt_ends ends = {0};
+	char count[MT_UNITS_TEXT_MAX], all[MT_UNITS_TEXT_MAX];
+	uint64_t stopped = 0;
+
+	if (mt_ends_find(r->profiles, r->profile_count, NULL, &ends))
+		return;
+	for (uint32_t i = 0; i < MT_END_COUNT; i++)
+		if (i != MT_PROFILE_END_COMPLETE && i != MT_PROFILE_END_DEPTH &&
+		    i != MT_PROFILE_END_UNKNOWN && i != MT_END_GENERATED)
+			stopped += ends.allocs[i];
+	if (stopped > ends.all / STOPPED_PART)
+		emit_sentence(emit, context,
+			      "the call stacks of %s of %s allocations stop before the program's "
+			      "or thread's entry; --show=coverage tells where",
+			      mt_units_count(stopped, count), mt_units_count(ends.all, all));
+}
+
 /* Reasons of profile.lost that have a counter of their own too. */
 enum { LOST_LIVE_FULL = 1, LOST_SITE_FULL = 2 };
 
@@ -287,6 +311,7 @@ void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 			      "%s allocations are in the totals but cannot be told live or freed "
 			      "(block table full)",
 			      mt_units_count(t->untracked_allocs, count));
+	emit_stack_caveat(r, emit, context);
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		emit_profile_caveats(r, r->profiles[i], emit, context);
 }

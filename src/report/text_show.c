@@ -3,6 +3,7 @@
 
 #include "report/text_show.h"
 
+#include "analysis/ends.h"
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "model/profile.h"
@@ -243,6 +244,63 @@ static void emit_note(void *context, const char *sentence)
 	mt_text_line(context, "  note: ", sentence, "\n");
 }
 
+static void add_verified(struct mt_grid *g, const struct mt_totals *t)
+{
+	static const char *const unsure[] = {
+		"call stacks to verify, but nobody answered (in time)",
+		"call stacks to verify, but the process could not be read from outside",
+		"call stacks to verify, but libdw does not get as far as the recorded one",
+	};
+
+	if (t->verified) {
+		add_fact(g, "call stacks compared with libdw's, from outside (--verify)",
+			 t->verified);
+		add_fact(g, "of them wrong", t->verify_wrong);
+	}
+	for (uint32_t i = 0; i < MT_ARRAY_LEN(unsure); i++)
+		if (t->verify_unsure[i])
+			add_fact(g, unsure[i], t->verify_unsure[i]);
+}
+
+/* How the stacks of all allocations end, and in which functions they stop too early. */
+static int show_ends(const struct mt_report *r, struct mt_buf *out)
+{
+	mt_auto(mt_grid) struct mt_grid sums = {0}, places = {0};
+	mt_auto(mt_ends) struct mt_ends ends = {0};
+	char text[MT_UNITS_TEXT_MAX];
+
+	if (mt_ends_find(r->profiles, r->profile_count, r->names, &ends))
+		return -ENOMEM;
+	mt_buf_printf(out, "%scall stacks of %s allocations%s\n", mt_text_strong(r),
+		      mt_units_count(ends.all, text), mt_text_end(r));
+	mt_grid_init(&sums, "rrl");
+	for (uint32_t i = 0; i < MT_END_COUNT; i++) {
+		if (!ends.allocs[i])
+			continue;
+		mt_grid_add(&sums, mt_units_count(ends.allocs[i], text));
+		mt_grid_add(&sums, mt_units_percent(ends.allocs[i], ends.all, text));
+		mt_grid_add(&sums, mt_words_stack_end(i));
+	}
+	if (ends.by_fp) {
+		mt_grid_add(&sums, mt_units_count(ends.by_fp, text));
+		mt_grid_add(&sums, mt_units_percent(ends.by_fp, ends.all, text));
+		mt_grid_add(&sums, "of all have frames found by the frame pointer alone");
+	}
+	mt_grid_init(&places, "rrlll");
+	for (size_t i = 0; i < ends.count && (!r->top || i < r->top); i++) {
+		mt_grid_add(&places, mt_units_count(ends.at[i].allocs, text));
+		mt_grid_add(&places, mt_units_percent(ends.at[i].allocs, ends.all, text));
+		mt_grid_add(&places, mt_words_stack_end(ends.at[i].end));
+		mt_grid_add(&places, ends.at[i].module);
+		mt_grid_add(&places, ends.at[i].function);
+	}
+	if (mt_grid_write(&sums, 2, out))
+		return -ENOMEM;
+	if (ends.count)
+		mt_buf_adds(out, "where stacks stop before the entry\n");
+	return mt_grid_write(&places, 2, out);
+}
+
 static int show_coverage(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
 {
 	mt_auto(mt_grid) struct mt_grid g = {0};
@@ -256,18 +314,7 @@ static int show_coverage(const struct mt_report *r, const struct mt_totals *t, s
 	add_fact(&g, "of them remembered whole (no walk)", t->memo_hits);
 	add_fact(&g, "frames walked", t->frames_walked);
 	add_fact(&g, "frames found by the frame pointer alone", t->fp_steps);
-	if (t->verified) {
-		add_fact(&g, "call stacks compared with a second walk (--verify)", t->verified);
-		add_fact(&g, "of them different", t->verify_wrong);
-	}
-	for (uint32_t i = 0; i < MT_ARRAY_LEN(t->ends); i++)
-		if (t->ends[i]) {
-			char name[96];
-
-			snprintf(name, sizeof(name), "stacks that ended: %s",
-				 mt_words_stack_end(i));
-			add_fact(&g, name, t->ends[i]);
-		}
+	add_verified(&g, t);
 	add_fact(&g, "allocations without a site (tables full)", t->unplaced_allocs);
 	add_fact(&g, "allocations without a live-block record (table full)", t->untracked_allocs);
 	add_fact(&g, "frees of addresses that were not recorded", t->unknown_frees);
@@ -278,7 +325,7 @@ static int show_coverage(const struct mt_report *r, const struct mt_totals *t, s
 	if (mt_grid_write(&g, 2, out))
 		return -ENOMEM;
 	mt_report_notes(r, emit_note, out);
-	return 0;
+	return show_ends(r, out);
 }
 
 int mt_text_show(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out,

@@ -20,7 +20,7 @@ struct mt_options {
 	uint32_t launcher_pid;
 	uint32_t in_valgrind; /* 1: track even inside Valgrind (valgrind=track): for instruction
 				 counts */
-	uint32_t verify;      /* every Nth capture is compared with a reference walk, 0: none */
+	uint32_t verify;      /* the launcher is asked about every Nth stack, 0: none */
 	uint64_t min_size, max_size; /* blocks outside are counted, not recorded one by one */
 	uint64_t max_bytes;          /* bound of the tracker's storage, 0: none */
 	uint64_t leak_threshold;

@@ -17,6 +17,7 @@
 #include "runtime/record.h"
 #include "runtime/sites.h"
 #include "runtime/storage.h"
+#include "runtime/verify.h"
 
 struct mt_rt mt_rt;
 volatile uint64_t mt_rt_change_count;
@@ -91,6 +92,7 @@ static int begin(const struct mt_start_block *block)
 	if (!mt_rt.notifier_patched)
 		mt_rt_note(MT_NOTE_NO_NOTIFIER);
 	fill_strings(block);
+	mt_verify_open();
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/index.h"
 #include "runtime/sites.h"
 #include "runtime/storage.h"
+#include "runtime/verify.h"
 
 enum { TICK_EVENTS = 16, SHARE_ABOVE = 1024, SHARE_BATCH = 512 };
 
@@ -230,24 +231,6 @@ MT_INLINE int enter_block(struct mt_thread *t, uint64_t address, const struct mt
 	return 1;
 }
 
-/* verify=N: does the cell's stack equal a walk without any cache or reuse? */
-MT_COLD static void verify_capture(struct mt_thread *t, uint32_t cell,
-				   const struct mt_caller *caller)
-{
-	uintptr_t ra[MT_DEPTH_MAX];
-	enum mt_stack_end end;
-	t->verify_in = mt_rt.options.verify - 1;
-	uint32_t n = mt_walk_reference(caller->sp, caller->ra, caller->fp, ra, mt_rt.options.depth,
-				       &end);
-	uint32_t node = mt_rt.sites[mt_rt.cells[cell].site].node, i = 0;
-	if ((mt_rt.nodes[node].meta >> 20 & 15) == MT_NODE_SOURCE)
-		node = mt_rt.nodes[node].parent;
-	for (; node >= MT_NODE_ROOTS && i < n && mt_rt.nodes[node].pc == ra[i]; i++)
-		node = mt_rt.nodes[node].parent;
-	t->row->verified++;
-	t->row->verify_wrong += i != n || node != (uint32_t)end;
-}
-
 /* min-size, max-size, heaps: only totals for what is not wanted. */
 MT_INLINE int is_wanted(size_t size)
 {
@@ -275,7 +258,7 @@ void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_ca
 		if (MT_LIKELY(b.cell)) {
 			count_alloc_in_cell(&mt_rt.cells[b.cell], size);
 			if (MT_UNLIKELY(mt_rt.options.verify) && !t->verify_in--)
-				verify_capture(t, b.cell, caller);
+				mt_verify_capture(t, b.cell);
 		} else {
 			mt_count(&row->unplaced_allocs, 1);
 			row->unplaced_bytes += size;

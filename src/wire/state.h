@@ -213,12 +213,13 @@ struct mt_state_thread {
 	uint64_t mismatched_frees; /* 416 reserved for check mode */
 	uint64_t nested_allocs;    /* 424 made while the tracker was at work here, not recorded */
 	uint64_t nested_frees;     /* 432 likewise, whose counters were lost; the block is gone */
-	uint64_t verified;         /* 440 captures compared with a reference walk (verify=N) */
+	uint64_t verified;         /* 440 stacks compared with an unwinder outside (verify=N) */
 	uint64_t verify_wrong;     /* 448 of these: different */
 	uint64_t filtered_allocs;  /* 456 outside --min-size/--max-size or heap not chosen: totals
 				      only */
 	uint64_t filtered_bytes;   /* 464 */
-	uint8_t reserved1[40];
+	uint64_t verify_unsure[3]; /* 472 stacks that could not be compared, by reason: see docs */
+	uint8_t reserved1[16];
 };
 
 /*
@@ -372,6 +373,7 @@ MT_STATE_AT(mt_state_thread, totals, 64);
 MT_STATE_AT(mt_state_thread, live_bytes, 192);
 MT_STATE_AT(mt_state_thread, captures, 256);
 MT_STATE_AT(mt_state_thread, fp_steps, 368);
+MT_STATE_AT(mt_state_thread, verify_unsure, 472);
 MT_STATE_SIZE(mt_state_node, 16);
 MT_STATE_SIZE(mt_state_site, 64);
 MT_STATE_SIZE(mt_state_cell, 128);

@@ -125,6 +125,7 @@ static const struct field fields[] = {
 	FIELD(mt_state_thread, verify_wrong),
 	FIELD(mt_state_thread, filtered_allocs),
 	FIELD(mt_state_thread, filtered_bytes),
+	FIELD(mt_state_thread, verify_unsure),
 	FIELD(mt_state_thread, reserved1),
 	FIELD(mt_state_node, pc),
 	FIELD(mt_state_node, parent),

@@ -39,6 +39,8 @@ class Thread:
          self.untracked_bytes) = struct.unpack_from("<4Q", raw, 376)
         (self.nested_allocs, self.nested_frees, self.verified,
          self.verify_wrong) = struct.unpack_from("<4Q", raw, 424)
+        # nobody answered, the process could not be read, libdw gave up
+        self.verify_unsure = struct.unpack_from("<3Q", raw, 472)
 
 
 class Cell:

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """
 Every stack of real programs, checked twice. With verify_preload.c: each capture against a walk without
-any shortcut and against libunwind. With the tracker itself (verify=1): each capture against that walk.
-Prints TAP.
+any shortcut and against libunwind. With `memtrack run --verify=1`: each stack in the tables against libdw, from
+outside. Prints TAP.
 
-usage: run_verify.py VERIFY_LIBRARY|- LIBMEMTRACK|- [--every-stack]
--: not built (no libunwind; a sanitizer). --every-stack: libunwind is asked for each one, and slow
+usage: run_verify.py VERIFY_LIBRARY|- MEMTRACK|- [--every-stack]
+-: not built (no libunwind; a sanitizer). MEMTRACK: beside its libmemtrack.so. --every-stack: libunwind is asked for each one, and slow
 programs run too; else it is asked for the first 20000 of each thread and every 16th one after.
 """
 import glob
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "oracle")]
@@ -48,14 +49,17 @@ ctypes.CDLL(None).qsort(numbers, 60, 4, compare(lambda x, y: len(str([x[0]])) an
 
 
 class Case:
-    def __init__(self, name, command, prepare=None, environment=None, slow=False):
+    def __init__(self, name, command, prepare=None, environment=None, slow=False, step=1):
+        """step: every how many stacks libdw is asked, unless --every-stack."""
+        self.step = step
         self.name, self.command, self.prepare, self.slow = name, command, prepare, slow
         self.environment = environment or {}
 
 
 CASES = [
     Case("sqlite3", ["/usr/bin/sqlite3", "-batch", ":memory:", ".read script.sql"], run_oracle.prepare_sql),
-    Case("python3", ["/usr/bin/python3", "-s", "-S", "-c", PYTHON], environment={"PYTHONMALLOC": "malloc"}),
+    Case("python3", ["/usr/bin/python3", "-s", "-S", "-c", PYTHON], environment={"PYTHONMALLOC": "malloc"},
+         step=5),
     Case("perl", ["/usr/bin/perl", "-e",
                   "my %h; $h{$_ % 97} .= \"x$_\" for 1..4000; print sort(map { length } %h);"]),
     Case("git log", ["/usr/bin/git", "-c", "core.pager=cat", "log", "--patch", "--stat"], run_oracle.prepare_git),
@@ -63,9 +67,9 @@ CASES = [
          run_oracle.prepare_json),
     Case("gawk", ["/usr/bin/gawk", "{ s[$3] = $2 s[$3 - 1] } length(s[$3]) > 300 { s[$3] = \"\" }", "words.txt"],
          run_oracle.prepare_text),
-    Case("cc1", [run_oracle.cc1(), "-quiet", "-fpreprocessed", "-O1", "unit.i", "-o", "/dev/null"],
-         run_oracle.prepare_c),
-    Case("clang", ["/usr/bin/clang", "-O2", "-c", "unit.i", "-o", "/dev/null"], run_oracle.prepare_c),
+    Case("cc1", [run_oracle.cc1(), "-quiet", "-fpreprocessed", "-O1", "-O1", "unit.i", "-o", "/dev/null"], run_oracle.prepare_c,
+         step=5),
+    Case("clang", ["/usr/bin/clang", "-O2", "-c", "unit.i", "-o", "/dev/null"], run_oracle.prepare_c, step=5),
     Case("ruby", ["/usr/bin/ruby", "-e", "(1..300).map { |i| i.to_s * 3 }"], slow=True),
     Case("gdb", ["/usr/bin/gdb", "-nx", "-batch", "-ex", "info files", "/bin/true"], slow=True),
     Case("node", ["/usr/bin/node", "-e", "for (let i = 0, s = 0; i < %d; i++) s += JSON.stringify({i}).length" %
@@ -75,7 +79,9 @@ CASES = [
 
 def run(case, directory, library, variables):
     """Runs the program with the library. A sentence when it failed, else None."""
-    env = {"PATH": "/usr/bin:/bin", "HOME": directory, "LC_ALL": "C", "LD_PRELOAD": library}
+    env = {"PATH": "/usr/bin:/bin", "HOME": directory, "LC_ALL": "C"}
+    if library:
+        env["LD_PRELOAD"] = library
     env.update(case.environment)
     env.update(variables)
     try:
@@ -145,25 +151,65 @@ def with_library(tap, case, library, every_stack):
                  ", ".join("%s %d" % (c, counts[c]) for c in CLASSES))
 
 
-def with_tracker(tap, case, library):
-    name = "%s: the tracker with verify=1" % case.name
+def read_states(directory):
+    """Number of processes, stacks verified, of them wrong, those not verified by reason."""
+    states = [mtk.State(path) for path in glob.glob(os.path.join(directory, "*.mtk"))]
+    verified, wrong = (sum(state.sum(field) for state in states) for field in ("verified", "verify_wrong"))
+    return len(states), verified, wrong, [sum(t.verify_unsure[i] for s in states for t in s.thread) for i in range(3)]
+
+
+def with_tracker(tap, case, memtrack, every_stack):
+    name = "%s: memtrack run --verify" % case.name
     with tempfile.TemporaryDirectory() as directory:
         if case.prepare:
             case.prepare(directory)
-        problem = run(case, directory, library, {
-            "MEMTRACK_MODE": "full", "MEMTRACK_OPTIONS": "verify=1", "MEMTRACK_STATE_DIR": directory})
+        step = "1" if every_stack else str(case.step)
+        launched = Case(case.name, [memtrack, "run", "-q", "--verify=" + step, "-o", directory + "/%e.%p.mtk", "--"] +
+                        case.command, environment=case.environment)
+        problem = run(launched, directory, None, {})
         if problem:
             tap.ok(name, [problem])
             return
-        states = [mtk.State(path) for path in glob.glob(os.path.join(directory, "*.mtk"))]
-        verified, wrong = (sum(state.sum(field) for state in states) for field in ("verified", "verify_wrong"))
+        count, verified, wrong, unsure = read_states(directory)
         problems = []
         if verified <= CAPTURES_MIN:
             problems.append("only %d stacks were verified" % verified)
         if wrong:
             problems.append("%d of %d stacks are wrong" % (wrong, verified))
+        if sum(unsure):
+            problems.append("not verified (no answer, unreadable, libdw gave up): %s" % unsure)
         tap.ok(name, problems)
-        tap.note("%d processes, %d stacks verified, %d wrong" % (len(states), verified, wrong))
+        tap.note("%d processes, %d stacks verified, %d wrong" % (count, verified, wrong))
+
+
+def without_answer(tap, memtrack):
+    """A launcher that dies while it verifies: the program goes on after a bounded time, and counts."""
+    name = "a launcher that is killed holds nobody up"
+    with tempfile.TemporaryDirectory() as directory:
+        script = "kill -KILL $PPID; exec perl -e '$h{$_} = \"x$_\" for 1..20000; open(F, q(>done)); close(F)'"
+        env = {"PATH": "/usr/bin:/bin", "HOME": directory, "TMPDIR": directory}
+        began = time.monotonic()
+        subprocess.run([memtrack, "run", "-q", "--verify=1", "--", "/bin/sh", "-c", script], cwd=directory, env=env,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        while not os.path.exists(directory + "/done") and time.monotonic() - began < TIMEOUT_S:
+            time.sleep(0.1)
+        took = time.monotonic() - began
+        # collects what the dead launcher left
+        subprocess.run([memtrack, "ps"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        # two waits of 2 s in each of the two programs; the rest is for a slow machine
+        tap.ok(name, [] if took < 60 else ["it took %.0f s" % took])
+        tap.note("the program ended after %.1f s" % took)
+
+
+def without_launcher(tap, memtrack):
+    name = "without a launcher nothing is verified, and that is counted"
+    with tempfile.TemporaryDirectory() as directory:
+        library = os.path.join(os.path.dirname(memtrack), "libmemtrack.so")
+        env = {"MEMTRACK_MODE": "full", "MEMTRACK_OPTIONS": "verify=2", "MEMTRACK_STATE_DIR": directory}
+        problem = run(Case("ls", ["/bin/ls"]), directory, library, env)
+        _, verified, _, unsure = read_states(directory)
+        tap.ok(name, [problem] if problem else [] if not verified and unsure[0] and not sum(unsure[1:]) else
+               ["verified %d, not verified %s" % (verified, unsure)])
 
 
 def main():
@@ -187,9 +233,12 @@ def main():
             tap.skip("%s: against a plain walk and libunwind" % case.name,
                      "verify_preload is not built: no libunwind, or not x86-64")
         if memtrack:
-            with_tracker(tap, case, memtrack)
+            with_tracker(tap, case, memtrack, every_stack)
         else:
-            tap.skip("%s: the tracker with verify=1" % case.name, "the tracker is not built")
+            tap.skip("%s: memtrack run --verify" % case.name, "the tracker is not built")
+    if memtrack:
+        without_launcher(tap, memtrack)
+        without_answer(tap, memtrack)
     return tap.done()
 
 
