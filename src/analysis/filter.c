@@ -24,13 +24,15 @@ static bool is_match(const char *pattern, size_t len, const char *path)
 
 bool mt_filter_module(const struct mt_profile *p, uint32_t site, const char *patterns)
 {
-	uint32_t top = mt_callstack_top(p, p->site[site].node);
-	uint32_t module = top ? p->node[top].module : 0;
-	const char *path = module < p->module_count ? p->module[module].path : "";
+	uint32_t top, module;
+	const char *path;
 	bool passes;
 
 	if (!patterns || !*patterns)
 		return true;
+	top = mt_callstack_top(p, p->site[site].node);
+	module = top ? p->node[top].module : 0;
+	path = module < p->module_count ? p->module[module].path : "";
 	passes = *patterns == '-';
 	while (*patterns) {
 		bool takes = *patterns != '-';

@@ -43,6 +43,8 @@ struct builder {
 	/* of the profile that is being added */
 	const struct mt_profile *p;
 	uint32_t profile;
+	struct mt_profile_clock clock;
+	uint64_t quarter_ns; /* of the run */
 	uint64_t *hash;
 	struct facts *facts; /* by site; element 0: blocks without a site */
 	bool *is_left_out;   /* by site: suppressed, or of a module that is not wanted */
@@ -58,17 +60,18 @@ static bool is_stopped(const struct builder *b)
 	return b->query->stop && *b->query->stop;
 }
 
-static uint64_t block_age(const struct mt_profile *p, const struct mt_profile_block *block)
+static uint64_t block_age(struct builder *b, const struct mt_profile_block *block)
 {
-	return p->duration_ns > block->born_ns ? p->duration_ns - block->born_ns : 0;
+	uint64_t born_ns = mt_profile_clock_at(&b->clock, block->born);
+
+	return b->p->duration_ns > born_ns ? b->p->duration_ns - born_ns : 0;
 }
 
-static void add_block(const struct mt_profile *p, const struct mt_profile_block *block,
-		      struct facts *f)
+static void add_block(struct builder *b, const struct mt_profile_block *block, struct facts *f)
 {
-	uint64_t age_ns = block_age(p, block);
-	uint64_t quarter =
-		p->duration_ns / QUARTERS ? block->born_ns / (p->duration_ns / QUARTERS) : 0;
+	uint64_t born_ns = mt_profile_clock_at(&b->clock, block->born);
+	uint64_t age_ns = block_age(b, block);
+	uint64_t quarter = b->quarter_ns ? born_ns / b->quarter_ns : 0;
 
 	f->oldest_age_ns = MT_MAX(f->oldest_age_ns, age_ns);
 	f->newest_age_ns = f->count ? MT_MIN(f->newest_age_ns, age_ns) : age_ns;
@@ -81,20 +84,19 @@ static void add_block(const struct mt_profile *p, const struct mt_profile_block 
 	}
 }
 
-static bool is_block_wanted(const struct builder *b, const struct mt_profile_block *block)
+static bool is_block_wanted(struct builder *b, const struct mt_profile_block *block)
 {
 	return is_heap_wanted(b, block->heap) &&
-	       (!b->query->min_age_ns || block_age(b->p, block) >= b->query->min_age_ns);
+	       (!b->query->min_age_ns || block_age(b, block) >= b->query->min_age_ns);
 }
 
 static void fill_facts(struct builder *b)
 {
 	for (uint64_t i = 0; i < b->p->blocks; i++) {
 		const struct mt_profile_block *block = &b->p->block[i];
-		uint32_t site = block->site < b->p->site_count ? block->site : 0;
 
 		if (is_block_wanted(b, block))
-			add_block(b->p, block, &b->facts[site]);
+			add_block(b, block, &b->facts[b->p->cell[block->cell].site]);
 	}
 }
 
@@ -267,6 +269,31 @@ static struct mt_row *get_thread_row(struct builder *b, uint32_t thread)
 	return get_labelled(b, name_thread(b->p, thread, label, sizeof(label)));
 }
 
+/* Live blocks one by one: cells cannot tell old blocks from young ones. */
+static int add_thread_blocks(struct builder *b)
+{
+	struct facts *facts = mt_alloc_zero(b->p->thread_count, sizeof(*facts));
+	int err = facts ? 0 : -ENOMEM;
+
+	for (uint64_t i = 0; i < b->p->blocks && !err && !is_stopped(b); i++) {
+		const struct mt_profile_block *block = &b->p->block[i];
+		const struct mt_profile_cell *c = &b->p->cell[block->cell];
+
+		if (!b->is_left_out[c->site] && is_block_wanted(b, block))
+			add_block(b, block, &facts[c->thread]);
+	}
+	for (uint32_t i = 0; i < b->p->thread_count && !err; i++) {
+		struct mt_row *row = facts[i].count ? get_thread_row(b, i) : NULL;
+
+		if (row)
+			add_facts(b->p, &facts[i], row);
+		else if (facts[i].count)
+			err = -ENOMEM;
+	}
+	free(facts);
+	return err;
+}
+
 static int add_threads(struct builder *b)
 {
 	for (uint32_t i = 1; i < b->p->cell_count && !is_stopped(b); i++) {
@@ -284,22 +311,7 @@ static int add_threads(struct builder *b)
 			    b->query->measure == MT_MEASURE_LIVE ? c->live_bytes : c->counts.bytes,
 			    row);
 	}
-	/* live blocks one by one: cells cannot tell old blocks from young ones */
-	for (uint64_t i = 0; i < b->p->blocks && !is_stopped(b); i++) {
-		const struct mt_profile_block *block = &b->p->block[i];
-		uint32_t site = block->site < b->p->site_count ? block->site : 0;
-		struct facts f = {0};
-		struct mt_row *row;
-
-		if (b->is_left_out[site] || !is_block_wanted(b, block))
-			continue;
-		row = get_thread_row(b, block->thread);
-		if (!row)
-			return -ENOMEM;
-		add_block(b->p, block, &f);
-		add_facts(b->p, &f, row);
-	}
-	return 0;
+	return add_thread_blocks(b);
 }
 
 static uint32_t size_bucket(uint64_t size)
@@ -324,34 +336,28 @@ static struct mt_row *get_size_row(struct builder *b, uint32_t bucket)
 
 static int add_sizes(struct builder *b)
 {
-	struct mt_row *row;
+	struct facts facts[MT_HIST_BUCKETS] = {0};
+	uint64_t allocs[MT_HIST_BUCKETS] = {0}, missing = 0;
 
 	for (uint64_t i = 0; i < b->p->blocks && !is_stopped(b); i++) {
 		const struct mt_profile_block *block = &b->p->block[i];
-		uint32_t site = block->site < b->p->site_count ? block->site : 0;
-		struct facts f = {0};
 
-		if (b->is_left_out[site] || !is_block_wanted(b, block))
+		if (!b->is_left_out[b->p->cell[block->cell].site] && is_block_wanted(b, block))
+			add_block(b, block, &facts[size_bucket(block->size)]);
+	}
+	for (uint32_t i = 1; i < b->p->site_count && !is_stopped(b); i++)
+		if (!b->is_left_out[i] && is_heap_wanted(b, b->p->site[i].heap))
+			mt_profile_add_sizes(b->p, i, allocs, &missing);
+	for (uint32_t i = 0; i < MT_HIST_BUCKETS; i++) {
+		struct mt_row *row;
+
+		if (!facts[i].count && !allocs[i])
 			continue;
-		row = get_size_row(b, size_bucket(block->size));
+		row = get_size_row(b, i);
 		if (!row)
 			return -ENOMEM;
-		add_block(b->p, block, &f);
-		add_facts(b->p, &f, row);
-	}
-	for (uint32_t i = 1; i < b->p->site_count && !is_stopped(b); i++) {
-		const struct mt_profile_site *s = &b->p->site[i];
-
-		if (b->is_left_out[i] || !is_heap_wanted(b, s->heap))
-			continue;
-		for (uint32_t k = 0; k < MT_HIST_BUCKETS; k++) {
-			if (!s->size_hist[k])
-				continue;
-			row = get_size_row(b, k);
-			if (!row)
-				return -ENOMEM;
-			row->allocs += s->size_hist[k];
-		}
+		row->allocs += allocs[i];
+		add_facts(b->p, &facts[i], row);
 	}
 	return 0;
 }
@@ -384,6 +390,8 @@ static int add_profile(struct builder *b)
 {
 	int err;
 
+	b->clock = b->p->clock;
+	b->quarter_ns = b->p->duration_ns / QUARTERS;
 	b->hash = mt_callstack_hashes(b->p, b->query->match_names ? b->query->names : NULL);
 	b->facts = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->facts));
 	b->is_left_out = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->is_left_out));

@@ -30,15 +30,10 @@ static void add_threads(const struct mt_profile *p, struct mt_totals *t)
 static void add_hists(const struct mt_profile *p, struct mt_totals *t)
 {
 	for (uint32_t i = 1; i < p->site_count; i++) {
-		const struct mt_profile_site *s = &p->site[i];
-
-		if (s->heap)
+		if (p->site[i].heap)
 			continue;
-		for (uint32_t k = 0; k < MT_HIST_BUCKETS; k++)
-			t->size_hist[k] += s->size_hist[k];
-		for (uint32_t k = 0; k < MT_LIFE_HIST_BUCKETS; k++)
-			t->life_hist[k] += s->life_hist[k];
-		t->size_hist_missing += s->size_hist_missing;
+		mt_profile_add_sizes(p, i, t->size_hist, &t->size_hist_missing);
+		mt_profile_add_lives(p, i, t->life_hist);
 	}
 }
 

@@ -45,15 +45,13 @@ static int fill_modules(struct mt_mtk_reader *rd)
 			.is_vdso = m->flags & MT_MODULE_VDSO,
 			.is_provider = m->flags & MT_MODULE_PROVIDER,
 			.is_loader = m->flags & MT_MODULE_LOADER,
-			.loaded_ns = mt_mtk_time_ns(&rd->time,
-						    mt_mtk_time_expand(&rd->time, m->loaded_unit)),
+			.loaded_ns = mt_profile_clock_at(&rd->time.clock, m->loaded_unit),
 			.file_dev = m->file_dev,
 			.file_inode = m->file_inode,
 		};
 		memcpy(to->build_id, m->build_id, to->build_id_bytes);
 		if (m->unloaded_unit)
-			to->unloaded_ns = mt_mtk_time_ns(
-				&rd->time, mt_mtk_time_expand(&rd->time, m->unloaded_unit));
+			to->unloaded_ns = mt_profile_clock_at(&rd->time.clock, m->unloaded_unit);
 	}
 	return 0;
 }
@@ -199,10 +197,39 @@ static int fill_sites(struct mt_mtk_reader *rd)
 		to->heap = checked(rd, s->heap, p->heap_count, MT_MTK_BAD_SITE_HEAP);
 		to->label = checked(rd, s->label, p->label_count, MT_MTK_BAD_SITE_LABEL);
 		to->call = s->call;
-		to->first_ns =
-			mt_mtk_time_ns(&rd->time, mt_mtk_time_expand(&rd->time, s->first_unit));
+		to->first_ns = mt_profile_clock_at(&rd->time.clock, s->first_unit);
 	}
 	return 0;
+}
+
+/* Sizes stay where they are: the profile takes over the file's histograms. */
+static int fill_hists(struct mt_mtk_reader *rd)
+{
+	struct mt_profile *p = rd->profile;
+	_Static_assert(sizeof(struct mt_state_hist) == sizeof(*p->hist), "one row");
+	int r = mt_arena_adopt(p->arena, rd->raw.hist);
+	if (r)
+		return r;
+	p->hist = (uint32_t(*)[MT_PROFILE_SIZES])rd->raw.hist;
+	p->hist_count = rd->raw.hist_count;
+	rd->raw.hist = NULL;
+	return 0;
+}
+
+static void fill_cell(struct mt_mtk_reader *rd, struct mt_profile_cell *to,
+		      const struct mt_state_cell *c)
+{
+	struct mt_profile *p = rd->profile;
+	to->counts = (struct mt_profile_counts){c->allocs, c->frees, c->bytes, c->freed_bytes,
+						c->temporaries};
+	memcpy(to->lifetime, c->lifetime, sizeof(to->lifetime));
+	to->size_bucket = c->size_known == 1 && !c->hist ? c->size_bucket : MT_PROFILE_SIZES;
+	if (c->allocs)
+		to->hist = checked(rd, c->hist, p->hist_count, MT_MTK_BAD_HIST);
+	if (!c->site)
+		return; /* not in use */
+	to->site = checked(rd, c->site, p->site_count, MT_MTK_BAD_CELL_SITE);
+	to->thread = checked(rd, c->thread, p->thread_count, MT_MTK_BAD_CELL_THREAD);
 }
 
 static int fill_cells(struct mt_mtk_reader *rd)
@@ -212,13 +239,8 @@ static int fill_cells(struct mt_mtk_reader *rd)
 	p->cell = mt_arena_array(p->arena, p->cell_count, sizeof(*p->cell));
 	if (!p->cell)
 		return -ENOMEM;
-	for (uint32_t i = 1; i < p->cell_count; i++) {
-		const struct mt_state_cell *c = &rd->raw.cell[i];
-		if (!c->site)
-			continue; /* not in use */
-		p->cell[i].site = checked(rd, c->site, p->site_count, MT_MTK_BAD_CELL_SITE);
-		p->cell[i].thread = checked(rd, c->thread, p->thread_count, MT_MTK_BAD_CELL_THREAD);
-	}
+	for (uint32_t i = 1; i < p->cell_count; i++)
+		fill_cell(rd, &p->cell[i], &rd->raw.cell[i]);
 	return 0;
 }
 
@@ -241,7 +263,7 @@ static void fill_thread(struct mt_mtk_reader *rd, struct mt_profile_thread *to,
 		.tid = t->tid,
 		.ended = t->state == 2 || thread_is_gone(rd, t),
 		.reuse_count = t->reuse_count,
-		.start_ns = mt_mtk_time_ns(&rd->time, mt_mtk_time_expand(&rd->time, t->start_unit)),
+		.start_ns = mt_profile_clock_at(&rd->time.clock, t->start_unit),
 		.live_bytes = t->live_bytes,
 		.peak_bytes = t->peak_bytes,
 		.reallocs = t->reallocs,
@@ -328,10 +350,10 @@ static void fill_header(struct mt_mtk_reader *rd)
 	p->recording = h->control & 1;
 	p->process_alive = rd->moving;
 	p->times_estimated = rd->time.estimated;
-	p->peak_ns =
-		mt_mtk_time_ns(&rd->time, mt_mtk_time_expand(&rd->time, (uint32_t)h->peak_unit));
-	p->time_resolution_ns = mt_mtk_time_ns(&rd->time, 1);
-	p->duration_ns = MT_MAX(mt_mtk_time_ns(&rd->time, h->now_unit), rd->time.mark_ns);
+	p->peak_ns = mt_profile_clock_at(&rd->time.clock, (uint32_t)h->peak_unit);
+	p->time_resolution_ns = mt_profile_clock_ns(&rd->time.clock, 1);
+	p->duration_ns =
+		MT_MAX(mt_profile_clock_ns(&rd->time.clock, h->now_unit), rd->time.mark_ns);
 	if (rd->moving) {
 		uint64_t now = mt_mtk_time_mono_ns();
 		if (now > h->mono_start_ns)
@@ -342,32 +364,41 @@ static void fill_header(struct mt_mtk_reader *rd)
 			p->region_refused[rd->source.region[i].kind] = rd->source.region[i].refused;
 }
 
-/* Cell numbers become sites and threads; times become nanoseconds. */
-static int resolve_blocks(struct mt_mtk_reader *rd)
+/* Counts a block where it belongs; a cell or heap that is not there becomes none. */
+static void place_block(struct mt_mtk_reader *rd, struct mt_profile_block *b)
 {
 	struct mt_profile *p = rd->profile;
-	for (size_t i = 0; i < rd->blocks; i++) {
-		struct mt_profile_block *b = &rd->block[i];
-		uint32_t cell = b->site;
-		b->born_ns = mt_mtk_time_ns(&rd->time,
-					    mt_mtk_time_expand(&rd->time, (uint32_t)b->born_ns));
-		p->duration_ns = MT_MAX(p->duration_ns, b->born_ns);
-		b->site = b->thread = 0;
-		if (cell >= p->cell_count) {
-			rd->damage[MT_MTK_BAD_BLOCK_CELL]++;
-			cell = 0;
-		}
-		if (p->cell[cell].site) {
-			b->site = p->cell[cell].site;
-			b->thread = p->cell[cell].thread;
-			b->heap = p->site[b->site].heap;
-			p->cell[cell].live_count++;
-			p->cell[cell].live_bytes += b->size;
-		} else if (b->heap >= p->heap_count) {
+	if (b->cell >= p->cell_count) {
+		rd->damage[MT_MTK_BAD_BLOCK_CELL]++;
+		b->cell = 0;
+	}
+	struct mt_profile_cell *c = &p->cell[b->cell];
+	if (c->site) {
+		b->heap = p->site[c->site].heap;
+		c->live_count++;
+		c->live_bytes += b->size;
+	} else {
+		b->cell = 0;
+		if (b->heap >= p->heap_count) {
 			rd->damage[MT_MTK_BAD_SITE_HEAP]++;
 			b->heap = 0;
 		}
 	}
+	p->heap[b->heap].live_count++;
+	p->heap[b->heap].live_bytes += b->size;
+}
+
+static int fill_blocks(struct mt_mtk_reader *rd)
+{
+	struct mt_profile *p = rd->profile;
+	p->clock = rd->time.clock;
+	for (size_t i = 0; i < rd->blocks; i++) {
+		struct mt_profile_block *b = &rd->block[i];
+		p->duration_ns = MT_MAX(p->duration_ns, mt_profile_clock_at(&p->clock, b->born));
+		place_block(rd, b);
+	}
+	p->block_count = p->heap[MT_HEAP_MALLOC].live_count;
+	p->block_bytes = p->heap[MT_HEAP_MALLOC].live_bytes;
 	if (!rd->blocks)
 		return 0;
 	int r = mt_arena_adopt(p->arena, rd->block);
@@ -394,8 +425,10 @@ int mt_mtk_fill(struct mt_mtk_reader *rd)
 	if (!r)
 		r = fill_threads(rd);
 	if (!r)
+		r = fill_hists(rd);
+	if (!r)
 		r = fill_cells(rd);
 	if (!r)
-		r = resolve_blocks(rd);
+		r = fill_blocks(rd);
 	return r;
 }

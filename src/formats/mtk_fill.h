@@ -40,7 +40,7 @@ struct mt_mtk_reader {
 	bool moving;         /* the process runs */
 	const char *strings; /* of the profile's arena; a NUL stands at strings_len */
 	uint32_t strings_len;
-	struct mt_profile_block *block; /* owned; site is a cell number, born_ns a time unit */
+	struct mt_profile_block *block; /* owned; cell and heap are not checked yet */
 	size_t block_cap, blocks;
 	uint64_t damage[MT_MTK_DAMAGES];
 	uint64_t warned_kinds; /* bit: this kind of region was reported */
@@ -48,7 +48,8 @@ struct mt_mtk_reader {
 
 /*
  * Fills the profile's header, modules, nodes, heaps, labels, sites, threads and cells from rd->raw,
- * and its blocks from rd->block (which then belong to the profile). Every index is checked; what is
+ * and its blocks from rd->block (which then belong to the profile, as raw.hist does), with what is
+ * live by them in each cell and heap. Every index is checked; what is
  * wrong is counted in rd->damage. 0 or -ENOMEM.
  */
 int mt_mtk_fill(struct mt_mtk_reader *rd);

@@ -132,19 +132,6 @@ static void *load_table(struct mt_mtk_reader *rd, uint32_t kind, uint32_t *ret_c
 
 /* ---- blocks ---- */
 
-static int add_block(struct mt_mtk_reader *rd, const struct mt_profile_block *b)
-{
-	if (rd->blocks == rd->block_cap) {
-		struct mt_profile_block *grown =
-			mt_alloc_grow(rd->block, &rd->block_cap, rd->blocks + 1, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		rd->block = grown;
-	}
-	rd->block[rd->blocks++] = *b;
-	return 0;
-}
-
 struct block_walk {
 	struct mt_mtk_reader *rd;
 	const struct mt_mtk_region *region;
@@ -164,60 +151,55 @@ static void settle(const struct block_walk *w, uint64_t number, void *elem, uint
 	}
 }
 
-static int visit_live(void *user, const void *elems, uint64_t first, uint64_t count)
+/* An element of either table of blocks; both begin with the address. */
+union block_elem {
+	uint64_t place;
+	struct mt_state_live live;
+	struct mt_state_large large;
+};
+
+#define BLOCK_SIZE_MAX ((1ull << 48) - 1) /* more than a process can address */
+
+static struct mt_profile_block block_of(const union block_elem *e, uint32_t kind)
+{
+	if (kind == MT_REGION_LIVE)
+		return (struct mt_profile_block){
+			.size = e->live.size, .born = e->live.unit, .cell = e->live.cell};
+	return (struct mt_profile_block){
+		.size = MT_MIN(e->large.size, BLOCK_SIZE_MAX),
+		.born = e->large.unit,
+		.cell = e->large.cell,
+		.heap = MT_MIN(e->large.heap, (uint32_t)UINT16_MAX), /* no heap's number */
+	};
+}
+
+static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t count)
 {
 	const struct block_walk *w = user;
-	struct mt_state_live e;
+	struct mt_mtk_reader *rd = w->rd;
+	uint32_t kind = w->region->kind, bytes = mt_mtk_elem_bytes(kind);
+	struct mt_profile_block *grown =
+		mt_alloc_grow(rd->block, &rd->block_cap, rd->blocks + count, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	rd->block = grown;
 	for (uint64_t i = 0; i < count; i++) {
-		memcpy(&e, (const uint8_t *)elems + i * w->region->elem_bytes, sizeof(e));
+		union block_elem e;
+		memcpy(&e, (const uint8_t *)elems + i * w->region->elem_bytes, bytes);
 		if (!e.place || !(first + i))
 			continue;
-		settle(w, first + i, &e, sizeof(e));
-		if (!e.place)
-			continue;
-		struct mt_profile_block b = {
-			.address = e.place,
-			.size = e.size,
-			.born_ns = e.unit,
-			.site = e.cell,
-		};
-		int r = add_block(w->rd, &b);
-		if (r)
-			return r;
+		settle(w, first + i, &e, bytes);
+		if (e.place)
+			rd->block[rd->blocks++] = block_of(&e, kind);
 	}
 	return 0;
 }
 
-static int visit_large(void *user, const void *elems, uint64_t first, uint64_t count)
-{
-	const struct block_walk *w = user;
-	struct mt_state_large e;
-	for (uint64_t i = 0; i < count; i++) {
-		memcpy(&e, (const uint8_t *)elems + i * w->region->elem_bytes, sizeof(e));
-		if (!e.place || !(first + i))
-			continue;
-		settle(w, first + i, &e, sizeof(e));
-		if (!e.place)
-			continue;
-		struct mt_profile_block b = {
-			.address = e.place,
-			.size = e.size,
-			.born_ns = e.unit,
-			.site = e.cell,
-			.heap = e.heap,
-		};
-		int r = add_block(w->rd, &b);
-		if (r)
-			return r;
-	}
-	return 0;
-}
-
-static int load_blocks(struct mt_mtk_reader *rd, uint32_t kind, mt_mtk_visit *visit)
+static int load_blocks(struct mt_mtk_reader *rd, uint32_t kind)
 {
 	mt_mtk_source_refresh(&rd->source, kind);
 	struct block_walk w = {rd, mt_mtk_source_region(&rd->source, kind)};
-	int walk = mt_mtk_source_walk(&rd->source, w.region, visit, &w);
+	int walk = mt_mtk_source_walk(&rd->source, w.region, visit_blocks, &w);
 	if (walk == -ENOMEM)
 		return walk;
 	warn_region(rd, w.region, walk);
@@ -318,9 +300,9 @@ static int load_raw(struct mt_mtk_reader *rd, uint64_t *ret_in_flight)
 	uint64_t before = 0;
 	int r = rd->moving ? events_so_far(rd, &before) : 0;
 	if (!r)
-		r = load_blocks(rd, MT_REGION_LIVE, visit_live);
+		r = load_blocks(rd, MT_REGION_LIVE);
 	if (!r)
-		r = load_blocks(rd, MT_REGION_LARGE, visit_large);
+		r = load_blocks(rd, MT_REGION_LARGE);
 	if (!r)
 		r = load_cells(rd);
 	if (!r)
@@ -373,7 +355,7 @@ static void settle_end(struct mt_mtk_reader *rd, bool own)
 
 static int read_source(struct mt_mtk_reader *rd, struct mt_profile **ret_profile)
 {
-	uint64_t in_flight, bad_hists = 0;
+	uint64_t in_flight;
 	rd->profile = mt_profile_new();
 	if (!rd->profile)
 		return -ENOMEM;
@@ -386,10 +368,9 @@ static int read_source(struct mt_mtk_reader *rd, struct mt_profile **ret_profile
 	mt_mtk_time_init(&rd->time, &rd->raw.header, own);
 	r = mt_mtk_fill(rd);
 	if (!r)
-		r = mt_mtk_sum(rd->profile, &rd->raw, &bad_hists);
+		r = mt_mtk_sum(rd->profile, &rd->raw);
 	if (r)
 		return r;
-	rd->damage[MT_MTK_BAD_HIST] = bad_hists;
 	settle_end(rd, own);
 	warn_all(rd);
 	mt_profile_check(rd->profile, in_flight);

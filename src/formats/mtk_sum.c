@@ -6,10 +6,7 @@
 #include "formats/mtk_sum.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 
 /* Signed sums that stay at the ends of their range. */
@@ -101,27 +98,6 @@ static int group_cells(struct mt_profile *p)
 	return 0;
 }
 
-static void add_sizes(struct mt_profile_site *s, const struct mt_state_cell *c,
-		      const struct mt_mtk_raw *raw, uint64_t *bad_hists)
-{
-	uint64_t known = 0;
-	if (!c->allocs)
-		return;
-	if (c->hist && c->hist < raw->hist_count) {
-		const struct mt_state_hist *h = &raw->hist[c->hist];
-		for (unsigned i = 0; i < MT_SIZE_BUCKETS; i++) {
-			s->size_hist[i] += h->count[i];
-			known += h->count[i];
-		}
-	} else if (c->hist) {
-		(*bad_hists)++;
-	} else if (c->size_known == 1 && c->size_bucket < MT_SIZE_BUCKETS) {
-		known = c->allocs;
-		s->size_hist[c->size_bucket] += known;
-	}
-	s->size_hist_missing += minus(c->allocs, known);
-}
-
 /* The state of a cell at the process's peak: saved if it changed since, else its present one. */
 static void at_peak(const struct mt_state_cell *c, const struct mt_state_header *h,
 		    int64_t *ret_bytes, int64_t *ret_count)
@@ -135,8 +111,7 @@ static void at_peak(const struct mt_state_cell *c, const struct mt_state_header 
 	}
 }
 
-static void sum_site(struct mt_profile *p, uint32_t number, const struct mt_mtk_raw *raw,
-		     uint64_t *bad_hists)
+static void sum_site(struct mt_profile *p, uint32_t number, const struct mt_mtk_raw *raw)
 {
 	struct mt_profile_site *s = &p->site[number];
 	const struct mt_state_site *rs = &raw->site[number];
@@ -146,9 +121,8 @@ static void sum_site(struct mt_profile *p, uint32_t number, const struct mt_mtk_
 		uint32_t cell = p->cell_by_site[s->first_cell + i];
 		const struct mt_state_cell *c = &raw->cell[cell];
 		add_counts(&s->counts, &p->cell[cell].counts);
-		add_sizes(s, c, raw, bad_hists);
-		for (unsigned b = 0; b < MT_LIFE_BUCKETS; b++)
-			s->life_hist[b] += c->lifetime[b];
+		s->live_count += p->cell[cell].live_count;
+		s->live_bytes += p->cell[cell].live_bytes;
 		at_peak(c, &raw->header, &bytes, &count);
 		peak_bytes = add_clamped(peak_bytes, bytes);
 		peak_count = add_clamped(peak_count, count);
@@ -169,16 +143,12 @@ static void sum_site(struct mt_profile *p, uint32_t number, const struct mt_mtk_
 		bound_peak(&k, &s->peak_bytes, &s->peak_bound_bytes);
 }
 
-static void sum_cells(struct mt_profile *p, const struct mt_mtk_raw *raw)
+static void sum_custom_heaps(struct mt_profile *p)
 {
 	for (uint32_t i = 1; i < p->cell_count; i++) {
-		const struct mt_state_cell *c = &raw->cell[i];
-		struct mt_profile_counts *k = &p->cell[i].counts;
-		*k = (struct mt_profile_counts){c->allocs, c->frees, c->bytes, c->freed_bytes,
-						c->temporaries};
 		uint32_t heap = p->site[p->cell[i].site].heap;
 		if (p->cell[i].site && heap >= MT_HEAP_FIRST_CUSTOM)
-			add_counts(&p->heap[heap].counts, k);
+			add_counts(&p->heap[heap].counts, &p->cell[i].counts);
 	}
 }
 
@@ -219,79 +189,14 @@ static void sum_process(struct mt_profile *p, const struct mt_mtk_raw *raw)
 	}
 }
 
-static int compare_blocks(const void *a, const void *b)
+int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw)
 {
-	const struct mt_profile_block *x = a, *y = b;
-	return x->address < y->address ? -1 : x->address > y->address;
-}
-
-/* By site (in place, each block moves at most once), then by address within a site. */
-static int sort_blocks(struct mt_profile *p)
-{
-	size_t n = p->site_count;
-	mt_auto(free) uint64_t *next = mt_alloc_zero(n + 1, sizeof(*next));
-	mt_auto(free) uint64_t *end = mt_alloc_zero(n + 1, sizeof(*end));
-	if (!next || !end)
-		return -ENOMEM;
-	for (uint64_t i = 0; i < p->blocks; i++)
-		end[p->block[i].site]++;
-	for (size_t i = 1; i < n; i++)
-		end[i] += end[i - 1];
-	for (size_t i = 1; i < n; i++)
-		next[i] = end[i - 1];
-	for (size_t site = 0; site < n; site++) {
-		while (next[site] < end[site]) {
-			struct mt_profile_block *b = &p->block[next[site]];
-			if (b->site == site) {
-				next[site]++;
-				continue;
-			}
-			struct mt_profile_block *to = &p->block[next[b->site]++];
-			struct mt_profile_block moved = *b;
-			*b = *to;
-			*to = moved;
-		}
-	}
-	for (size_t site = 0; site < n; site++) {
-		uint64_t first = site ? end[site - 1] : 0;
-		if (end[site] - first > 1)
-			qsort(&p->block[first], end[site] - first, sizeof(*p->block),
-			      compare_blocks);
-	}
-	return 0;
-}
-
-static void sum_blocks(struct mt_profile *p)
-{
-	for (uint64_t i = 0; i < p->blocks; i++) {
-		const struct mt_profile_block *b = &p->block[i];
-		struct mt_profile_site *s = &p->site[b->site];
-		p->heap[b->heap].live_count++;
-		p->heap[b->heap].live_bytes += b->size;
-		if (!b->site)
-			continue; /* element 0 stays empty */
-		s->oldest_ns = s->live_count ? MT_MIN(s->oldest_ns, b->born_ns) : b->born_ns;
-		s->newest_ns = MT_MAX(s->newest_ns, b->born_ns);
-		s->live_count++;
-		s->live_bytes += b->size;
-	}
-	p->block_count = p->heap[MT_HEAP_MALLOC].live_count;
-	p->block_bytes = p->heap[MT_HEAP_MALLOC].live_bytes;
-}
-
-int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw, uint64_t *ret_bad_hists)
-{
-	uint64_t bad_hists = 0;
 	int r = group_cells(p);
-	if (!r)
-		r = sort_blocks(p);
 	if (r)
 		return r;
-	sum_cells(p, raw);
+	sum_custom_heaps(p);
 	for (uint32_t i = 1; i < p->site_count; i++)
-		sum_site(p, i, raw, &bad_hists);
+		sum_site(p, i, raw);
 	sum_process(p, raw);
-	sum_blocks(p);
-	*ret_bad_hists = bad_hists;
 	return 0;
 }

@@ -28,10 +28,9 @@ struct mt_mtk_raw {
 };
 
 /*
- * Fills what p's sites, cells, threads, heaps and the process get by adding up. p->cell[].site and
- * .thread, p->site[].heap are set and in range; p's blocks are final with site, thread, heap set.
- * Sorts the blocks. 0 or -ENOMEM. *ret_bad_hists: cells that name a histogram that is not there.
+ * Fills what p's sites, heaps and the process get by adding up. p's cells are complete, with site
+ * and thread in range, and so is p->site[].heap. 0 or -ENOMEM.
  */
-int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw, uint64_t *ret_bad_hists);
+int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw);
 
 #endif

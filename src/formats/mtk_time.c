@@ -75,21 +75,21 @@ static bool take_pair(struct mt_mtk_time *t, const struct mt_state_header *h, ui
 	if (mono_ns <= h->mono_start_ns || ticks <= h->tick_start ||
 	    !plausible(mono_ns - h->mono_start_ns, ticks - h->tick_start))
 		return false;
-	t->mono_delta_ns = mono_ns - h->mono_start_ns;
-	t->tick_delta = ticks - h->tick_start;
+	t->clock.mono_delta_ns = mono_ns - h->mono_start_ns;
+	t->clock.tick_delta = ticks - h->tick_start;
 	return true;
 }
 
 void mt_mtk_time_init(struct mt_mtk_time *t, const struct mt_state_header *h, bool own_machine)
 {
-	*t = (struct mt_mtk_time){.now_unit = h->now_unit, .unit_shift = h->unit_shift};
-	if (t->unit_shift > SHIFT_MAX) {
-		t->unit_shift = SHIFT_ASSUMED;
+	*t = (struct mt_mtk_time){.clock = {.now_unit = h->now_unit, .unit_shift = h->unit_shift}};
+	if (t->clock.unit_shift > SHIFT_MAX) {
+		t->clock.unit_shift = SHIFT_ASSUMED;
 		t->damaged = true;
 	}
 	if (h->tick_mark) {
 		if (take_pair(t, h, h->mono_mark_ns, h->tick_mark)) {
-			t->mark_ns = t->mono_delta_ns;
+			t->mark_ns = t->clock.mono_delta_ns;
 			return;
 		}
 		t->damaged = true;
@@ -98,28 +98,6 @@ void mt_mtk_time_init(struct mt_mtk_time *t, const struct mt_state_header *h, bo
 		return;
 	/* a unit is about a millisecond on every machine: see mt_clock_unit_shift() */
 	t->estimated = true;
-	t->mono_delta_ns = 1000000;
-	t->tick_delta = 1ull << t->unit_shift;
-}
-
-uint64_t mt_mtk_time_ns(struct mt_mtk_time *t, uint64_t unit)
-{
-	if (unit == t->last_unit)
-		return t->last_ns;
-	unsigned __int128 ticks = (unsigned __int128)unit << t->unit_shift;
-	if (ticks > UINT64_MAX)
-		ticks = UINT64_MAX;
-	unsigned __int128 ns = ticks * t->mono_delta_ns / t->tick_delta;
-	t->last_unit = unit;
-	t->last_ns = ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
-	return t->last_ns;
-}
-
-uint64_t mt_mtk_time_expand(const struct mt_mtk_time *t, uint32_t low)
-{
-	uint32_t ahead = low - (uint32_t)t->now_unit;
-	if (ahead <= MT_MTK_AHEAD_UNITS && t->now_unit <= UINT64_MAX - ahead)
-		return t->now_unit + ahead;
-	uint32_t behind = (uint32_t)t->now_unit - low;
-	return t->now_unit > behind ? t->now_unit - behind : 0;
+	t->clock.mono_delta_ns = 1000000;
+	t->clock.tick_delta = 1ull << t->clock.unit_shift;
 }

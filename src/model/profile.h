@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "core/cc.h"
+#include "model/clock.h"
 
 enum mt_profile_frame_kind {
 	MT_FRAME_CALL = 0,   /* pc is a return address: look up pc - 1 */
@@ -33,7 +34,7 @@ enum mt_profile_stack_end {
 	MT_PROFILE_END_UNREADABLE = 5,
 };
 
-enum { MT_PROFILE_WARNINGS_MAX = 100 };
+enum { MT_PROFILE_WARNINGS_MAX = 100, MT_PROFILE_SIZES = 32, MT_PROFILE_LIVES = 10 };
 
 struct mt_profile_module {
 	uint64_t lo, hi, bias;
@@ -48,14 +49,14 @@ struct mt_profile_module {
 /* One frame of the stack tree; the tree's roots have depth 0 and no pc. */
 struct mt_profile_node {
 	uint64_t pc;
-	uint32_t parent; /* node index; a root is its own parent */
-	uint32_t module; /* module index, 0: in no known module */
-	uint16_t depth;  /* frames from here to the root; 0 for a root */
-	uint8_t kind;    /* enum mt_profile_frame_kind */
-	uint8_t end; /* enum mt_profile_stack_end of the whole stack (inherited from the root) */
-	bool by_frame_pointer;   /* found by the frame-pointer fallback */
 	const char *source_file; /* MT_FRAME_SOURCE: file; else NULL */
 	uint32_t source_line;
+	uint32_t parent;           /* node index; a root is its own parent */
+	uint32_t module;           /* module index, 0: in no known module */
+	uint16_t depth;            /* frames from here to the root; 0 for a root */
+	uint8_t kind : 7;          /* enum mt_profile_frame_kind */
+	bool by_frame_pointer : 1; /* found by the frame-pointer fallback */
+	uint8_t end; /* enum mt_profile_stack_end of the whole stack (inherited from the root) */
 };
 
 /* Counters that site, cell, thread and heap rows share. */
@@ -72,23 +73,20 @@ struct mt_profile_site {
 	uint8_t call; /* enum mt_state_call: malloc, calloc, operator new ...; 0: row not in use */
 	uint64_t first_ns;
 	struct mt_profile_counts counts; /* sum over cells */
-	/* from the block table: blocks that are live now, and their ages */
-	uint64_t live_count, live_bytes;
-	uint64_t oldest_ns, newest_ns; /* birth of oldest and newest live block, since start */
-	uint64_t peak_bytes;           /* highest live bytes of this site */
-	uint64_t peak_bound_bytes;     /* 0: exact; else peak_bytes is off by at most this */
+	uint64_t live_count, live_bytes; /* from the block table: blocks that are live now */
+	uint64_t peak_bytes;             /* highest live bytes of this site */
+	uint64_t peak_bound_bytes;       /* 0: exact; else peak_bytes is off by at most this */
 	uint64_t at_peak_bytes, at_peak_count; /* at the time of the process's peak */
-	uint64_t size_hist[32];     /* enum as mt_state_size_bucket; sums to counts.allocs unless
-				       hist_missing */
-	uint64_t size_hist_missing; /* allocations whose size bucket is not known */
-	uint64_t life_hist[10];     /* frees by age, mt_state_life_bucket */
-	uint32_t first_cell, cell_count; /* slice of profile.cell_by_site */
+	uint32_t first_cell, cell_count;       /* slice of profile.cell_by_site */
 };
 
 struct mt_profile_cell {
 	uint32_t site, thread;
 	struct mt_profile_counts counts;
 	uint64_t live_count, live_bytes; /* blocks allocated by this thread and still live */
+	uint32_t hist;        /* row of profile.hist, 0: none; then every allocation is of: */
+	uint32_t size_bucket; /* as mt_state_size_bucket; MT_PROFILE_SIZES: sizes are not known */
+	uint32_t lifetime[MT_PROFILE_LIVES]; /* frees by age, mt_state_life_bucket */
 };
 
 struct mt_profile_thread {
@@ -111,12 +109,11 @@ struct mt_profile_thread {
 	uint64_t verify_unsure[3];       /* not compared: as in the state file */
 };
 
-/* A block that was live when the profile was read. */
+/* A block that was live when the profile was read. Small, as there may be many millions. */
 struct mt_profile_block {
-	uint64_t address, size;
-	uint64_t born_ns;      /* since start */
-	uint32_t site, thread; /* 0: not known (tables were full) */
-	uint32_t heap;         /* heap index */
+	uint64_t size : 48, heap : 16; /* heap index */
+	uint32_t born;                 /* time: mt_profile_clock_at(&profile.clock, born) */
+	uint32_t cell;                 /* its site and thread; 0: not known (tables were full) */
 };
 
 struct mt_profile_heap {
@@ -132,10 +129,11 @@ struct mt_profile {
 	uint8_t boot_id[16];
 	const char *exe, *cmdline, *output, *options; /* never NULL */
 	uint32_t arch, libc, door, mode, depth, version_major, version_minor;
-	uint64_t wall_start_ns;      /* CLOCK_REALTIME */
-	uint64_t duration_ns;        /* from start to the newest time seen */
-	uint64_t time_resolution_ns; /* of every *_ns above that counts from start */
-	uint32_t end_kind;           /* enum mt_state_end */
+	uint64_t wall_start_ns;        /* CLOCK_REALTIME */
+	uint64_t duration_ns;          /* from start to the newest time seen */
+	uint64_t time_resolution_ns;   /* of every *_ns above that counts from start */
+	struct mt_profile_clock clock; /* of the blocks' times of birth */
+	uint32_t end_kind;             /* enum mt_state_end */
 	int32_t end_code;
 	uint64_t notes;              /* enum mt_state_notes */
 	uint64_t lost[16];           /* enum mt_state_lost */
@@ -168,7 +166,9 @@ struct mt_profile {
 	struct mt_profile_heap *heap; /* from 0 */
 	const char **label;           /* label[0] = "" */
 	uint64_t blocks;
-	struct mt_profile_block *block; /* from 0, sorted by site, then address */
+	struct mt_profile_block *block; /* from 0, in no order */
+	uint32_t hist_count;
+	uint32_t (*hist)[MT_PROFILE_SIZES]; /* sizes of a cell's allocations; saturating */
 
 	/* what the reader had to leave out, one sentence each; empty for a healthy file */
 	uint32_t warning_count;
@@ -193,6 +193,17 @@ struct mt_profile *mt_profile_new(void) MT_MALLOC(mt_profile_free);
  */
 uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *ret_nodes,
 			  uint32_t max);
+
+/*
+ * Adds a site's allocations by size to `sizes` and those of unknown size to *missing; together they
+ * are counts.allocs unless a histogram was saturated.
+ */
+void mt_profile_add_sizes(const struct mt_profile *p, uint32_t site,
+			  uint64_t sizes[MT_PROFILE_SIZES], uint64_t *missing);
+
+/* Adds a site's frees by age. */
+void mt_profile_add_lives(const struct mt_profile *p, uint32_t site,
+			  uint64_t lives[MT_PROFILE_LIVES]);
 
 /*
  * Adds a warning: one sentence, lower case, no full stop. Beyond MT_PROFILE_WARNINGS_MAX, or

@@ -205,10 +205,11 @@ static void growth_needs_blocks_from_every_quarter(void **state)
 	/* ten blocks of site 3, all from the last second: no growth */
 	assert_false(env.t->row[1].is_growing);
 	for (uint64_t i = 0; i < env.p->blocks; i++)
-		if (env.p->block[i].site == 3)
-			env.p->block[i].born_ns = i * SECOND * 10 / env.p->blocks;
-	env.p->block[5].born_ns = 0;
-	env.p->block[6].born_ns = SECOND;
+		if (env.p->block[i].cell == 3)
+			env.p->block[i].born =
+				(uint32_t)(i * SECOND * 10 / env.p->blocks / UNIT_NS);
+	env.p->block[5].born = 0;
+	env.p->block[6].born = (uint32_t)(SECOND / UNIT_NS);
 	build();
 	assert_true(env.t->row[1].is_growing);
 }
@@ -228,7 +229,7 @@ static void unplaced_allocations_have_a_row(void **state)
 {
 	env.p->thread[1].unplaced_allocs = 5;
 	env.p->thread[1].unplaced_bytes = 50;
-	env.p->block[0].site = 0;
+	env.p->block[0].cell = 0;
 	build();
 	assert_non_null(find("(site not recorded: left out by options, or tables were full)"));
 	assert_int_equal(

@@ -92,17 +92,49 @@ MT_UNUSED static void make_ours(struct mt_state_header *h)
 	h->now_unit = 0;
 }
 
+/* Time of birth, site and thread of a block. */
+MT_UNUSED static uint64_t born_ns(const struct mt_profile *p, uint64_t block)
+{
+	struct mt_profile_clock clock = p->clock;
+	return mt_profile_clock_at(&clock, p->block[block].born);
+}
+
+MT_UNUSED static const struct mt_profile_cell *cell_of(const struct mt_profile *p, uint64_t block)
+{
+	return &p->cell[p->block[block].cell];
+}
+
+/* Allocations of a site in one bucket of sizes, frees in one of ages, and those of unknown size. */
+MT_UNUSED static uint64_t sizes_of(const struct mt_profile *p, uint32_t site, uint32_t bucket)
+{
+	uint64_t sizes[MT_PROFILE_SIZES] = {0}, missing = 0;
+	mt_profile_add_sizes(p, site, sizes, &missing);
+	return sizes[bucket];
+}
+
+MT_UNUSED static uint64_t sizes_missing(const struct mt_profile *p, uint32_t site)
+{
+	uint64_t sizes[MT_PROFILE_SIZES] = {0}, missing = 0;
+	mt_profile_add_sizes(p, site, sizes, &missing);
+	return missing;
+}
+
+MT_UNUSED static uint64_t lives_of(const struct mt_profile *p, uint32_t site, uint32_t bucket)
+{
+	uint64_t lives[MT_PROFILE_LIVES] = {0};
+	mt_profile_add_lives(p, site, lives);
+	return lives[bucket];
+}
+
 /* Field by field: structs have padding. */
 MT_UNUSED static void assert_same_blocks(const struct mt_profile *a, const struct mt_profile *b)
 {
 	assert_int_equal(a->blocks, b->blocks);
 	for (uint64_t i = 0; i < a->blocks; i++) {
 		const struct mt_profile_block *x = &a->block[i], *y = &b->block[i];
-		assert_int_equal(x->address, y->address);
 		assert_int_equal(x->size, y->size);
-		assert_int_equal(x->born_ns, y->born_ns);
-		assert_int_equal(x->site, y->site);
-		assert_int_equal(x->thread, y->thread);
+		assert_int_equal(x->born, y->born);
+		assert_int_equal(x->cell, y->cell);
 		assert_int_equal(x->heap, y->heap);
 	}
 }
@@ -132,8 +164,10 @@ MT_UNUSED static void assert_same_sites(const struct mt_profile *a, const struct
 		assert_int_equal(x->live_bytes, y->live_bytes);
 		assert_int_equal(x->peak_bytes, y->peak_bytes);
 		assert_int_equal(x->at_peak_bytes, y->at_peak_bytes);
-		assert_memory_equal(x->size_hist, y->size_hist, sizeof(x->size_hist));
-		assert_memory_equal(x->life_hist, y->life_hist, sizeof(x->life_hist));
+		for (uint32_t k = 0; k < MT_PROFILE_SIZES; k++)
+			assert_int_equal(sizes_of(a, i, k), sizes_of(b, i, k));
+		for (uint32_t k = 0; k < MT_PROFILE_LIVES; k++)
+			assert_int_equal(lives_of(a, i, k), lives_of(b, i, k));
 		assert_int_equal(x->cell_count, y->cell_count);
 	}
 }

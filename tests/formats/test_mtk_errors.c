@@ -213,7 +213,7 @@ static void damaged_region_table_leaves_that_table_out(void **state)
 	assert_warning(p, "the table of labels is left out: its elements have 4 bytes");
 	assert_warning(p, "a second table of live blocks is left out");
 	assert_warning(p, "counters with a size histogram that is not in the file");
-	assert_int_equal(p->site[2].size_hist_missing, 10);
+	assert_int_equal(sizes_missing(p, 2), 10);
 	assert_int_equal(p->site[2].counts.allocs, 10);
 }
 
@@ -321,8 +321,9 @@ static void read_anything(const uint8_t *data, size_t len)
 		mt_profile_stack(p, p->site[i].node, nodes, 256);
 	}
 	for (uint64_t i = 0; i < p->blocks; i++)
-		assert_true(p->block[i].site < p->site_count &&
-			    p->block[i].thread < p->thread_count);
+		assert_true(p->block[i].cell < p->cell_count && p->block[i].heap < p->heap_count &&
+			    cell_of(p, i)->site < p->site_count &&
+			    cell_of(p, i)->thread < p->thread_count);
 	mt_profile_free(p);
 }
 

@@ -22,10 +22,11 @@ static void pair_gives_the_rate(void **state)
 	mt_mtk_time_init(&t, &h, /* own_machine */ false);
 	assert_false(t.estimated);
 	assert_int_equal(t.mark_ns, 1000000000u);
-	assert_int_equal(mt_mtk_time_ns(&t, 0), 0);
-	assert_int_equal(mt_mtk_time_ns(&t, 1), 2097152 / 3);
-	assert_int_equal(mt_mtk_time_ns(&t, 3000), 2097152000);
-	assert_int_equal(mt_mtk_time_ns(&t, 3000), 2097152000); /* once more, remembered */
+	assert_int_equal(mt_profile_clock_ns(&t.clock, 0), 0);
+	assert_int_equal(mt_profile_clock_ns(&t.clock, 1), 2097152 / 3);
+	assert_int_equal(mt_profile_clock_ns(&t.clock, 3000), 2097152000);
+	assert_int_equal(mt_profile_clock_ns(&t.clock, 3000),
+			 2097152000); /* once more, remembered */
 }
 
 static void values_that_do_not_fit_stay_at_the_end(void **state)
@@ -33,8 +34,8 @@ static void values_that_do_not_fit_stay_at_the_end(void **state)
 	struct mt_mtk_time t;
 	struct mt_state_header h = calibrated(1000000, 1000000000u, 40);
 	mt_mtk_time_init(&t, &h, false);
-	assert_int_equal(mt_mtk_time_ns(&t, UINT64_MAX), UINT64_MAX);
-	assert_int_equal(mt_mtk_time_ns(&t, 1ull << 30), UINT64_MAX);
+	assert_int_equal(mt_profile_clock_ns(&t.clock, UINT64_MAX), UINT64_MAX);
+	assert_int_equal(mt_profile_clock_ns(&t.clock, 1ull << 30), UINT64_MAX);
 }
 
 static void impossible_pairs_and_shifts_are_not_used(void **state)
@@ -49,7 +50,7 @@ static void impossible_pairs_and_shifts_are_not_used(void **state)
 	assert_true(t.estimated && t.damaged);
 	mt_mtk_time_init(&t, &shift, false);
 	assert_true(t.damaged);
-	assert_int_equal(t.unit_shift, 21);
+	assert_int_equal(t.clock.unit_shift, 21);
 }
 
 static void without_pair_a_unit_is_taken_for_a_millisecond(void **state)
@@ -59,27 +60,27 @@ static void without_pair_a_unit_is_taken_for_a_millisecond(void **state)
 	mt_mtk_time_init(&t, &h, false);
 	assert_true(t.estimated);
 	assert_false(t.damaged);
-	assert_int_equal(mt_mtk_time_ns(&t, 7), 7000000);
+	assert_int_equal(mt_profile_clock_ns(&t.clock, 7), 7000000);
 }
 
 static void low_halves_are_continued_around_the_newest_time(void **state)
 {
-	struct mt_mtk_time t = {.now_unit = 0x500000010};
-	assert_int_equal(mt_mtk_time_expand(&t, 0x10), 0x500000010);
-	assert_int_equal(mt_mtk_time_expand(&t, 0x0f), 0x50000000f);
-	assert_int_equal(mt_mtk_time_expand(&t, 0xffffffff), 0x4ffffffff);
-	assert_int_equal(mt_mtk_time_expand(&t, 0x10 + MT_MTK_AHEAD_UNITS),
-			 0x500000010 + MT_MTK_AHEAD_UNITS);
-	assert_int_equal(mt_mtk_time_expand(&t, 0x11 + MT_MTK_AHEAD_UNITS),
-			 0x400000011 + MT_MTK_AHEAD_UNITS);
+	struct mt_mtk_time t = {.clock.now_unit = 0x500000010};
+	assert_int_equal(mt_profile_clock_expand(&t.clock, 0x10), 0x500000010);
+	assert_int_equal(mt_profile_clock_expand(&t.clock, 0x0f), 0x50000000f);
+	assert_int_equal(mt_profile_clock_expand(&t.clock, 0xffffffff), 0x4ffffffff);
+	assert_int_equal(mt_profile_clock_expand(&t.clock, 0x10 + MT_PROFILE_AHEAD_UNITS),
+			 0x500000010 + MT_PROFILE_AHEAD_UNITS);
+	assert_int_equal(mt_profile_clock_expand(&t.clock, 0x11 + MT_PROFILE_AHEAD_UNITS),
+			 0x400000011 + MT_PROFILE_AHEAD_UNITS);
 }
 
 static void time_before_the_start_is_the_start(void **state)
 {
-	struct mt_mtk_time t = {.now_unit = 100};
-	assert_int_equal(mt_mtk_time_expand(&t, 0xf0000000), 0);
-	t.now_unit = UINT64_MAX;
-	assert_int_equal(mt_mtk_time_expand(&t, 5), UINT64_MAX - UINT32_MAX + 5);
+	struct mt_mtk_time t = {.clock.now_unit = 100};
+	assert_int_equal(mt_profile_clock_expand(&t.clock, 0xf0000000), 0);
+	t.clock.now_unit = UINT64_MAX;
+	assert_int_equal(mt_profile_clock_expand(&t.clock, 5), UINT64_MAX - UINT32_MAX + 5);
 }
 
 static void files_of_another_boot_or_architecture_are_not_ours(void **state)

@@ -38,9 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 	}
 	look_at_sites(p);
 	for (uint64_t i = 0; i < p->blocks; i++)
-		if (p->block[i].site >= p->site_count || p->block[i].thread >= p->thread_count ||
-		    p->block[i].heap >= p->heap_count ||
-		    (i && p->block[i - 1].site > p->block[i].site))
+		if (p->block[i].cell >= p->cell_count || p->block[i].heap >= p->heap_count)
 			abort();
 	for (uint32_t i = 0; i < p->module_count; i++)
 		if (strlen(p->module[i].path) > 1 << 24 || p->module[i].build_id_bytes > 32)

@@ -109,11 +109,9 @@ static void add_block(struct mt_profile *p, uint32_t site, uint64_t size, uint64
 	struct mt_profile_cell *c = &p->cell[site];
 
 	p->block[p->blocks] = (struct mt_profile_block){
-		.address = 0x10000 + 0x1000 * p->blocks,
 		.size = size,
-		.born_ns = born_ns,
-		.site = site,
-		.thread = c->thread,
+		.born = (uint32_t)(born_ns / UNIT_NS),
+		.cell = site,
 		.heap = s->heap,
 	};
 	p->blocks++;
@@ -141,13 +139,13 @@ static void add_sites(struct mt_profile *p, const struct fixture_options *o)
 	set_site(p, 4, 8, 7, (struct mt_profile_counts){1, 0, 65536, 0, 0});
 	set_site(p, 5, 5, 2, (struct mt_profile_counts){2, 2, 100, 100, 0});
 	p->site[5].label = 1;
-	p->site[1].size_hist[21] = 4;
-	p->site[2].size_hist[7] = 3;
-	p->site[3].size_hist[9] = 10;
-	p->site[4].size_hist[17] = 1;
-	p->site[5].size_hist[6] = 2;
-	p->site[2].life_hist[1] = 2;
-	p->site[5].life_hist[4] = 2;
+	p->cell[1].size_bucket = 21;
+	p->cell[2].size_bucket = 7;
+	p->cell[3].size_bucket = 9;
+	p->cell[4].size_bucket = 17;
+	p->cell[5].size_bucket = 6;
+	p->cell[2].lifetime[1] = 2;
+	p->cell[5].lifetime[4] = 2;
 	for (uint64_t i = 0; i < 4; i++)
 		add_block(p, 1, MIB, (1 + i * 25 / 10) * SECOND);
 	add_block(p, 2, 100, 2 * SECOND);
@@ -203,7 +201,9 @@ struct mt_profile *fixture_profile(const struct fixture_options *o)
 	p->mode = 1;
 	p->depth = 64;
 	p->duration_ns = 10 * SECOND;
-	p->time_resolution_ns = 1000000;
+	p->time_resolution_ns = UNIT_NS;
+	p->clock = (struct mt_profile_clock){
+		.mono_delta_ns = UNIT_NS, .tick_delta = 1, .now_unit = p->duration_ns / UNIT_NS};
 	p->end_kind = 1;
 	p->end_code = 3;
 	p->heap_count = HEAPS;

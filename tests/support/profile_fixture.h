@@ -17,6 +17,8 @@
 #include "analysis/names.h"
 #include "model/profile.h"
 
+enum { UNIT_NS = 1000000 }; /* of its clock */
+
 struct fixture_options {
 	uint64_t slide;       /* added to every address: another run under address randomization */
 	uint32_t pid;         /* 0: 100 */
