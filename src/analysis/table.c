@@ -44,6 +44,8 @@ struct builder {
 	const struct mt_profile *p;
 	uint32_t profile;
 	struct mt_profile_clock clock;
+	uint64_t born_ns; /* of a block with this birth; 0: not known */
+	uint32_t born;
 	uint64_t quarter_ns; /* of the run */
 	uint64_t *hash;
 	struct facts *facts; /* by site; element 0: blocks without a site */
@@ -60,17 +62,26 @@ static bool is_stopped(const struct builder *b)
 	return b->query->stop && *b->query->stop;
 }
 
+/* Neighbours are mostly of the same time. */
+static uint64_t block_born(struct builder *b, const struct mt_profile_block *block)
+{
+	if (block->born != b->born || !b->born_ns) {
+		b->born = block->born;
+		b->born_ns = mt_profile_clock_at(&b->clock, block->born);
+	}
+	return b->born_ns;
+}
+
 static uint64_t block_age(struct builder *b, const struct mt_profile_block *block)
 {
-	uint64_t born_ns = mt_profile_clock_at(&b->clock, block->born);
+	uint64_t born_ns = block_born(b, block);
 
 	return b->p->duration_ns > born_ns ? b->p->duration_ns - born_ns : 0;
 }
 
 static void add_block(struct builder *b, const struct mt_profile_block *block, struct facts *f)
 {
-	uint64_t born_ns = mt_profile_clock_at(&b->clock, block->born);
-	uint64_t age_ns = block_age(b, block);
+	uint64_t born_ns = block_born(b, block), age_ns = block_age(b, block);
 	uint64_t quarter = b->quarter_ns ? born_ns / b->quarter_ns : 0;
 
 	f->oldest_age_ns = MT_MAX(f->oldest_age_ns, age_ns);
@@ -386,11 +397,22 @@ static void mark_suppressed(struct builder *b)
 	}
 }
 
+/* Whether the profile has anything of a heap: most have no custom heap, and no mapping. */
+static bool may_have(const struct mt_profile *p, uint32_t heap)
+{
+	if (!heap || heap == MT_HEAP_ANY)
+		return true;
+	return heap < p->heap_count && (p->heap[heap].counts.allocs || p->heap[heap].live_count);
+}
+
 static int add_profile(struct builder *b)
 {
 	int err;
 
+	if (!may_have(b->p, b->query->heap))
+		return 0;
 	b->clock = b->p->clock;
+	b->born_ns = 0;
 	b->quarter_ns = b->p->duration_ns / QUARTERS;
 	b->hash = mt_callstack_hashes(b->p, b->query->match_names ? b->query->names : NULL);
 	b->facts = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->facts));
