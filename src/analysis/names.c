@@ -112,7 +112,7 @@ const char *mt_words_stack_end(uint32_t end)
 const char *mt_words_lost(uint32_t index)
 {
 	static const char *const words[] = {
-		[0] = "allocations made while the tracker was at work in the same thread",
+		[0] = "events made while the tracker was at work in the same thread",
 		[1] = "allocations counted in the totals but not as live blocks (block table full)",
 		[2] = "allocations counted in the totals only (stack or site table full)",
 		[3] = "events of threads without a row (thread table full)",
@@ -125,6 +125,7 @@ const char *mt_words_lost(uint32_t index)
 		[10] = "size histograms not kept (table full)",
 		[11] = ("blocks were freed out of sight; found when their address was handed "
 			"out again"),
+		[12] = "events that may be half recorded: a signal handler jumped out of them",
 	};
 	return word(words, MT_ARRAY_LEN(words), index,
 		    "events lost for a reason this version does not know");

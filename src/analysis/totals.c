@@ -6,6 +6,9 @@
 #include "core/cc.h"
 #include "model/profile.h"
 
+/* The reason of profile.lost that the threads count for themselves. */
+enum { LOST_NESTED = 0 };
+
 static void add_threads(const struct mt_profile *p, struct mt_totals *t)
 {
 	for (uint32_t i = 1; i < p->thread_count; i++) {
@@ -22,6 +25,7 @@ static void add_threads(const struct mt_profile *p, struct mt_totals *t)
 			t->verify_unsure[k] += th->verify_unsure[k];
 		t->unplaced_allocs += th->unplaced_allocs;
 		t->unplaced_bytes += th->unplaced_bytes;
+		t->lost[LOST_NESTED] += th->nested_allocs + th->nested_frees;
 		t->untracked_allocs += th->untracked_allocs;
 		t->untracked_bytes += th->untracked_bytes;
 	}

@@ -207,6 +207,34 @@ MT_INLINE long mt_sys_tgkill(int tgid, int tid, int sig)
 	return mt_sys3(__NR_tgkill, tgid, tid, sig);
 }
 
+/*
+ * Keeps signals away from the calling thread, but for those that it raises itself (ILL, TRAP, BUS,
+ * FPE, SEGV, SYS: blocked, they would kill). Returns the set to be given to the next.
+ */
+MT_INLINE uint64_t mt_sys_block_signals(void)
+{
+	uint64_t all = ~(1ull << 3 | 1ull << 4 | 1ull << 6 | 1ull << 7 | 1ull << 10 | 1ull << 30);
+	uint64_t old = 0;
+	mt_sys4(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, &all, &old, sizeof(all));
+	return old;
+}
+
+MT_INLINE void mt_sys_restore_signals(uint64_t old)
+{
+	mt_sys4(__NR_rt_sigprocmask, 2, &old, 0, sizeof(old));
+}
+
+/* 1 when the calling thread runs on its alternate signal stack. */
+MT_INLINE int mt_sys_on_signal_stack(void)
+{
+	struct {
+		void *sp;
+		int flags;
+		size_t bytes;
+	} stack = {0, 0, 0};
+	return !mt_sys2(__NR_sigaltstack, 0, &stack) && stack.flags & 1;
+}
+
 MT_INLINE long mt_sys_prctl(int option, unsigned long a, unsigned long b)
 {
 	return mt_sys6(__NR_prctl, option, (long)a, (long)b, 0, 0, 0);

@@ -5,6 +5,10 @@
 #include "core/sys.h"
 #include "runtime/rt.h"
 
+/* Part of the arena that mt_arena_take() leaves out; set in a forked child. */
+static size_t kept_at, kept_end;
+static uint32_t kept_is_free;
+
 int mt_arena_reserve(void)
 {
 	struct mt_rlimit64 limit = {UINT64_MAX, UINT64_MAX};
@@ -30,22 +34,26 @@ int mt_arena_reserve(void)
 
 void *mt_arena_take(size_t bytes)
 {
-	size_t align = bytes >= 4096 ? 4096 : 64, at, end;
+	size_t align = bytes >= 4096 ? 4096 : 64, used, at, end;
 	if (!bytes || bytes > mt_rt.arena_bytes)
 		return NULL;
-	at = __atomic_load_n(&mt_rt.arena_used, __ATOMIC_RELAXED);
+	used = __atomic_load_n(&mt_rt.arena_used, __ATOMIC_RELAXED);
 	do {
-		end = MT_ALIGN_UP(at, align) + bytes;
+		at = MT_ALIGN_UP(used, align);
+		if (at < kept_end && at + bytes > kept_at)
+			at = MT_ALIGN_UP(kept_end, align);
+		end = at + bytes;
 		if (end > mt_rt.arena_bytes)
 			return NULL;
-	} while (!__atomic_compare_exchange_n(&mt_rt.arena_used, &at, end, 1, __ATOMIC_RELAXED,
+	} while (!__atomic_compare_exchange_n(&mt_rt.arena_used, &used, end, 1, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
-	return mt_rt.arena + MT_ALIGN_UP(at, align);
+	return mt_rt.arena + at;
 }
 
 void mt_arena_trim(uint64_t keep_bytes)
 {
-	size_t used = __atomic_load_n(&mt_rt.arena_used, __ATOMIC_RELAXED), end = mt_rt.arena_bytes;
+	size_t used = MT_MAX(__atomic_load_n(&mt_rt.arena_used, __ATOMIC_RELAXED), kept_end);
+	size_t end = mt_rt.arena_bytes;
 	size_t keep = MT_ALIGN_UP(MT_MAX(used * 2, used + keep_bytes), 65536);
 	if (keep >= end)
 		return;
@@ -61,9 +69,23 @@ void mt_arena_give_up(void)
 	mt_rt.arena_bytes = mt_rt.arena_used = 0;
 }
 
-void mt_arena_drop(void)
+void mt_arena_drop(const void *keep, size_t bytes)
 {
-	if (mt_rt.arena && mt_rt.arena_used)
-		mt_sys_madvise(mt_rt.arena, MT_ALIGN_UP(mt_rt.arena_used, 4096), MT_MADV_DONTNEED);
+	size_t used = MT_MAX(mt_rt.arena_used, kept_end);
+	if (mt_rt.arena && used)
+		mt_sys_madvise(mt_rt.arena, MT_ALIGN_UP(used, 4096), MT_MADV_DONTNEED);
 	mt_rt.arena_used = 0;
+	if (keep) {
+		kept_at = (size_t)((const char *)keep - mt_rt.arena);
+		kept_end = kept_at + bytes;
+	}
+	kept_is_free = 1;
+}
+
+void *mt_arena_take_kept(size_t bytes)
+{
+	if (!kept_is_free || kept_end - kept_at != bytes)
+		return NULL;
+	kept_is_free = 0;
+	return mt_rt.arena + kept_at;
 }

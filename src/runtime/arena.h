@@ -22,7 +22,13 @@ void mt_arena_trim(uint64_t keep_bytes);
 /* The whole arena goes: tracking did not come about. */
 void mt_arena_give_up(void);
 
-/* In a forked child: everything becomes zeros and free again. */
-void mt_arena_drop(void);
+/*
+ * In a forked child: everything becomes zeros, and free again but for [keep, keep + bytes): a hook
+ * that the fork interrupted (in a signal handler) may still write there.
+ */
+void mt_arena_drop(const void *keep, size_t bytes);
+
+/* The kept part, once, if it has this size; else NULL. */
+void *mt_arena_take_kept(size_t bytes);
 
 #endif

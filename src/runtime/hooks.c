@@ -50,6 +50,7 @@ MT_COLD static void *note_nested(enum mt_enter how, struct mt_thread *t, void *p
 {
 	if (how == MT_ENTER_NESTED && p) {
 		t->nested_pointer = (uint64_t)p;
+		__atomic_or_fetch(&t->settle, MT_SETTLE_NESTED, __ATOMIC_RELAXED);
 		mt_count(&t->row->nested_allocs, 1);
 	}
 	return p;

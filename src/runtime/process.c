@@ -24,7 +24,7 @@ volatile uint64_t mt_rt_change_count;
 
 /* A page of its own (64 KiB: the largest page size), which the kernel gives a forked child as
  * zeros. */
-enum { WIPE_BYTES = 65536 };
+enum { WIPE_BYTES = 65536, SAME_STACK = 1 << 20 };
 volatile uint64_t mt_rt_wipe[WIPE_BYTES / 8] __attribute__((aligned(65536)));
 
 static void arm_wipe(void)
@@ -131,6 +131,28 @@ static int start(void)
 	return err;
 }
 
+/* A sandbox may kill for it. */
+static uint64_t block_signals(void)
+{
+	return mt_rt.sandboxed ? 0 : mt_sys_block_signals();
+}
+
+static void restore_signals(uint64_t signals)
+{
+	if (!mt_rt.sandboxed)
+		mt_sys_restore_signals(signals);
+}
+
+/* What other threads did meanwhile passed by. */
+static void begun(enum mt_rt_phase phase)
+{
+	__atomic_store_n(&mt_rt.phase, phase, __ATOMIC_RELEASE);
+	uint64_t missed = __atomic_exchange_n(&mt_rt.before_start, 0, __ATOMIC_RELAXED);
+	if (phase == MT_RT_ON)
+		__atomic_fetch_add(&mt_rt.hdr->lost[MT_LOST_BEFORE_START], missed,
+				   __ATOMIC_RELAXED);
+}
+
 MT_COLD void mt_rt_start(void)
 {
 	uint32_t cold = MT_RT_COLD;
@@ -141,7 +163,7 @@ MT_COLD void mt_rt_start(void)
 	int err = start();
 	if (err)
 		mt_arena_give_up();
-	__atomic_store_n(&mt_rt.phase, err ? MT_RT_OFF : MT_RT_ON, __ATOMIC_RELEASE);
+	begun(err ? MT_RT_OFF : MT_RT_ON);
 }
 
 void mt_rt_stop(void)
@@ -151,7 +173,7 @@ void mt_rt_stop(void)
 
 static void forget_all(void)
 {
-	mt_arena_drop();
+	mt_arena_drop(mt_thread_self(), sizeof(struct mt_thread));
 	mt_threads_forget();
 	mt_sites_forget();
 	mt_large_forget();
@@ -213,46 +235,90 @@ MT_COLD static void begin_child(void)
 	if (mt_rt.parent_hdr)
 		mt_storage_unmap(mt_rt.parent_hdr);
 	mt_rt.parent_hdr = NULL;
-	__atomic_store_n(&mt_rt.phase, err ? MT_RT_OFF : MT_RT_ON, __ATOMIC_RELEASE);
+	begun(err ? MT_RT_OFF : MT_RT_ON);
 }
 
-MT_COLD enum mt_enter mt_enter_slow(struct mt_thread **ret_thread)
+/* With signals blocked: a handler that came in between would find things half made. */
+static struct mt_thread *enter_new(uintptr_t sp)
 {
-	*ret_thread = NULL;
 	if (mt_rt.phase == MT_RT_COLD)
 		mt_rt_start();
 	if (mt_rt.phase != MT_RT_ON && mt_rt.phase != MT_RT_FORKED)
-		return MT_ENTER_PASS;
+		return NULL;
 	if (!mt_rt_wipe[0] || (mt_rt.compare_pid && mt_sys_getpid() != mt_rt.pid))
 		mt_rt_child();
 	if (mt_rt.phase == MT_RT_FORKED)
 		begin_child();
 	if (mt_rt.phase != MT_RT_ON)
-		return MT_ENTER_PASS;
+		return NULL;
 	struct mt_thread *t = mt_thread_self();
 	if (!t)
 		t = mt_thread_make();
-	if (!t)
+	if (t)
+		t->depth = sp;
+	return t;
+}
+
+/*
+ * The guard is taken: is the hook that took it still at work? Every call that it makes, and every
+ * handler that interrupts it, stands deeper in the stack. So an entry from the same place or above
+ * tells that it was left by a jump. On an alternate signal stack addresses tell nothing, and
+ * neither do they far away, which may be another stack.
+ */
+static int was_left(const struct mt_thread *t, uintptr_t sp)
+{
+	return sp >= t->depth && sp - t->depth < SAME_STACK && !mt_rt.sandboxed &&
+	       !mt_sys_on_signal_stack();
+}
+
+MT_COLD enum mt_enter mt_enter_slow(struct mt_thread **ret_thread)
+{
+	struct mt_thread *t = mt_thread_self();
+	uintptr_t sp = (uintptr_t)__builtin_dwarf_cfa(); /* where the hook's frame stands */
+	*ret_thread = NULL;
+	if (mt_rt.phase == MT_RT_OFF)
 		return MT_ENTER_PASS;
-	*ret_thread = t;
-	if (t->depth)
-		return MT_ENTER_NESTED;
-	t->depth = 1;
-	MT_SIGNAL_FENCE();
-	if (mt_thread_self_again() != t) /* a signal handler forked meanwhile: see mt_enter() */
+	if (mt_rt.phase == MT_RT_STARTING) {
+		__atomic_fetch_add(&mt_rt.before_start, 1, __ATOMIC_RELAXED);
 		return MT_ENTER_PASS;
-	return MT_ENTER_TRACK;
+	}
+	int same = mt_rt_wipe[0] && (!mt_rt.compare_pid || mt_sys_getpid() == mt_rt.pid);
+	if (t && same && (t->depth || mt_rt.compare_pid)) {
+		int left = t->depth && was_left(t, sp);
+		*ret_thread = t;
+		if (t->depth && !left)
+			return MT_ENTER_NESTED;
+		t->depth = sp;
+		MT_SIGNAL_FENCE();
+		if (left)
+			mt_thread_renew(t);
+		return MT_ENTER_TRACK;
+	}
+	uint64_t signals = block_signals();
+	*ret_thread = t = enter_new(sp);
+	restore_signals(signals);
+	return t ? MT_ENTER_TRACK : MT_ENTER_PASS;
 }
 
 /* --- fork: no frame of ours is needed, but the child must leave the parent's tables at once
  * -------- */
 
 #ifndef MT_BUILD_WRAP
+/* A thread that jumped out of a hook is not in it any more: its child is followed. */
+MT_INLINE void notice_jump(void)
+{
+	struct mt_thread *t = mt_thread_self();
+	if (MT_UNLIKELY(t && t->depth) && mt_enter(&t) == MT_ENTER_TRACK)
+		mt_leave(t);
+}
+
 static int after_fork(int pid)
 {
-	if (pid == 0)
+	if (pid == 0) {
+		uint64_t signals = block_signals();
 		mt_rt_child();
-	else if (pid > 0 && mt_rt.phase == MT_RT_ON) {
+		restore_signals(signals);
+	} else if (pid > 0 && mt_rt.phase == MT_RT_ON) {
 		const struct mt_thread *t = mt_thread_self();
 		__atomic_fetch_add(&mt_rt.hdr->children_seen, 1, __ATOMIC_RELAXED);
 		if (t && t->depth &&
@@ -267,6 +333,7 @@ MT_PUBLIC int fork(void)
 {
 	if (!mt_system.fork && mt_provider_resolve())
 		return -1;
+	notice_jump();
 	return after_fork(mt_system.fork());
 }
 
@@ -275,6 +342,7 @@ MT_PUBLIC int _Fork(void)
 {
 	if (!mt_system.fork_plain && mt_provider_search_again())
 		return -1;
+	notice_jump();
 	return after_fork(mt_system.fork_plain());
 }
 
@@ -312,8 +380,10 @@ MT_PUBLIC int dlclose(void *handle)
 /* Starts early even in a program that never allocates, and reports late. */
 __attribute__((constructor)) static void at_load(void)
 {
+	uint64_t signals = block_signals();
 	if (mt_rt.phase == MT_RT_COLD)
 		mt_rt_start();
+	restore_signals(signals);
 }
 
 __attribute__((destructor)) static void at_exit(void)

@@ -302,9 +302,19 @@ MT_INLINE int take_block(const void *p, struct mt_gone *ret_gone)
 	return 1;
 }
 
+/* A block that the present call got nested is freed: the call does not return it. */
+MT_COLD static void forget_nested(struct mt_thread *t, const void *p)
+{
+	if (t->nested_pointer == (uint64_t)p)
+		t->nested_pointer = 0;
+}
+
 int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone)
 {
-	return take_block(p, ret_gone);
+	if (MT_LIKELY(take_block(p, ret_gone)))
+		return 1;
+	forget_nested(t, p);
+	return 0;
 }
 
 void mt_record_restore(struct mt_thread *t, const void *p, const struct mt_gone *gone)
@@ -353,6 +363,7 @@ void mt_record_free(struct mt_thread *t, const void *p)
 {
 	struct mt_gone gone = {0};
 	if (MT_UNLIKELY(!take_block(p, &gone))) {
+		forget_nested(t, p);
 		t->row->unknown_frees++;
 		return;
 	}
@@ -361,41 +372,80 @@ void mt_record_free(struct mt_thread *t, const void *p)
 		give_record(t, gone.record);
 }
 
+/* A place in the list of deferred frees; handlers that interrupt this one get others. NULL: full.
+ */
+static struct mt_deferred *reserve_deferred(struct mt_thread *t)
+{
+	uint32_t s = t->settle;
+	do {
+		if ((s & MT_SETTLE_COUNT) >= MT_DEFERRED_MAX)
+			return NULL;
+	} while (!__atomic_compare_exchange_n(&t->settle, &s, s + 1, 0, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	return &t->deferred[s & MT_SETTLE_COUNT];
+}
+
 void mt_record_free_nested(struct mt_thread *t, const void *p)
 {
 	struct mt_gone gone = {0};
+	forget_nested(t, p);
 	if (!take_block(p, &gone))
 		return;
-	uint32_t n = t->deferred_count;
-	if (n >= MT_DEFERRED_MAX) { /* the block is gone; its record and counters are given up */
+	struct mt_deferred *d = reserve_deferred(t);
+	if (!d) { /* the block is gone; its record and counters are given up */
 		mt_count(&t->row->nested_frees, 1);
 		return;
 	}
-	t->deferred[n] =
-		(struct mt_deferred){gone.size, gone.cell, gone.unit, gone.sequence, gone.record};
+	d->size = gone.size;
+	d->cell = gone.cell;
+	d->unit = gone.unit;
+	d->sequence = gone.sequence;
+	d->record = gone.record;
 	MT_SIGNAL_FENCE();
-	t->deferred_count = n + 1;
+	d->full = 1;
 }
 
-MT_COLD void mt_settle_deferred(struct mt_thread *t)
+/* The newest deferred free: 1 and *ret_gone, or 0 when a jump left its place empty. */
+static int pop_deferred(struct mt_thread *t, uint32_t settle, struct mt_gone *ret_gone)
 {
-	while (t->deferred_count) {
-		struct mt_deferred d = t->deferred[t->deferred_count - 1];
-		struct mt_gone gone = {.size = d.size,
-				       .cell = d.cell,
-				       .unit = d.unit,
-				       .sequence = d.sequence,
-				       .record = d.record};
-		t->deferred_count--;
+	struct mt_deferred *d = &t->deferred[(settle & MT_SETTLE_COUNT) - 1];
+	int full = d->full == 1;
+	ret_gone->size = d->size;
+	ret_gone->cell = d->cell;
+	ret_gone->unit = d->unit;
+	ret_gone->sequence = d->sequence;
+	ret_gone->record = d->record;
+	d->full = 0;
+	MT_SIGNAL_FENCE();
+	/* fails when a handler has added one meanwhile: this place is found empty then */
+	__atomic_compare_exchange_n(&t->settle, &settle, settle - 1, 0, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	return full;
+}
+
+MT_COLD void mt_settle(void)
+{
+	struct mt_thread *t;
+	struct mt_gone gone = {0};
+	uint32_t settle;
+	while (mt_enter(&t) == MT_ENTER_TRACK) {
+		__atomic_fetch_and(&t->settle, MT_SETTLE_COUNT, __ATOMIC_RELAXED);
+		t->nested_pointer = 0;
+		while (((settle = t->settle) & MT_SETTLE_COUNT) != 0)
+			if (pop_deferred(t, settle, &gone))
+				mt_record_gone(t, &gone, 0);
+		t->depth = 0;
 		MT_SIGNAL_FENCE();
-		mt_record_gone(t, &gone, 0);
+		if (!t->settle)
+			return;
 	}
 }
 
 uint64_t mt_record_sequence(void)
 {
+	/* not in the row: a handler that forks here leaves a child in which the row is unmapped */
 	const struct mt_thread *t = mt_thread_self();
-	return t ? t->row->alloc_sequence : 0;
+	return t ? t->events : 0;
 }
 
 void *mt_record_unseen(void *p, size_t size, enum mt_state_call call, uint64_t before,
@@ -404,7 +454,7 @@ void *mt_record_unseen(void *p, size_t size, enum mt_state_call call, uint64_t b
 	struct mt_thread *t;
 	if (!p || mt_enter(&t) != MT_ENTER_TRACK)
 		return p;
-	int seen = t->last_pointer == (uint64_t)p && t->row->alloc_sequence != before;
+	int seen = t->last_pointer == (uint64_t)p && t->events != (uint32_t)before;
 	if (!seen && mt_recording())
 		mt_record_alloc(t, p, size, call, caller, 0);
 	mt_leave(t);

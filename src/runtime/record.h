@@ -4,7 +4,7 @@
 
 /*
  * What happens to the tables when a block comes, goes or moves. Callers hold the thread's guard
- * (t->depth > 0). No lock and no system call on the common path; no shared line is written.
+ * (t->depth != 0). No lock and no system call on the common path; no shared line is written.
  *
  * Order of the words matters, since the process may be killed between any two stores: a record is
  * complete before its `place` is set, and `place` is cleared before anything else on the way out.
@@ -34,12 +34,27 @@ enum mt_enter {
  */
 enum mt_enter mt_enter_slow(struct mt_thread **ret_thread);
 
+/*
+ * Takes the guard by writing down where the stack stands: a hook that is entered at or above that
+ * place tells that the one which took the guard was left by a jump.
+ */
+MT_INLINE void mt_guard_take(struct mt_thread *t)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("movq %%rsp, %0" : "=m"(t->depth));
+#else
+	uintptr_t sp;
+	__asm__ volatile("mov %0, sp" : "=r"(sp));
+	t->depth = sp;
+#endif
+	MT_SIGNAL_FENCE();
+}
+
 MT_INLINE enum mt_enter mt_enter(struct mt_thread **ret_thread)
 {
 	struct mt_thread *t = mt_thread_self();
 	if (MT_LIKELY(t && !t->depth)) {
-		t->depth = 1;
-		MT_SIGNAL_FENCE();
+		mt_guard_take(t);
 		/*
 		 * Asked after the guard is up: a signal handler that forks before it makes a child
 		 * in which this state is gone, one that forks after it makes a child that knows.
@@ -54,7 +69,8 @@ MT_INLINE enum mt_enter mt_enter(struct mt_thread **ret_thread)
 	return mt_enter_slow(ret_thread);
 }
 
-void mt_settle_deferred(struct mt_thread *t);
+/* Counts the frees of nested calls, after the guard was released. */
+void mt_settle(void);
 
 /* In a forked child: no free record is shared. */
 void mt_record_forget(void);
@@ -62,10 +78,11 @@ void mt_record_forget(void);
 MT_INLINE void mt_leave(struct mt_thread *t)
 {
 	MT_SIGNAL_FENCE();
-	if (MT_UNLIKELY(t->deferred_count))
-		mt_settle_deferred(t);
 	t->depth = 0;
 	MT_SIGNAL_FENCE();
+	/* asked last, so that nothing that a handler leaves behind waits for the next call */
+	if (MT_UNLIKELY(t->settle))
+		mt_settle();
 }
 
 /* 1 while new allocations are to be recorded (switch in the state file's header). */

@@ -32,12 +32,17 @@ enum mt_sandbox {
 };
 
 enum { MT_REGIONS = 12, MT_CHUNK_RECORDS = 128, MT_DEFERRED_MAX = 16, MT_PEAK_STEP = 65536 };
+enum { MT_HELD_MAX = 4 };
+
+/* mt_thread.settle: the number of deferred frees, and a bit above it. */
+enum { MT_SETTLE_COUNT = 0xffff, MT_SETTLE_NESTED = 0x10000 };
 
 /* A free that arrived while its own thread was inside the tracker: settled when the outer call
  * ends. */
 struct mt_deferred {
 	uint64_t size;
 	uint32_t cell, unit, sequence, record; /* record 0: large, nothing to give back */
+	volatile uint32_t full;                /* set last, cleared when counted */
 };
 
 /*
@@ -55,24 +60,27 @@ struct mt_cell_map {
 
 /* Per thread; owner thread only, unless said otherwise. Found by mt_thread_self(). */
 struct mt_thread {
-	volatile uint32_t depth; /* > 0: inside the tracker */
-	uint32_t number;         /* row in the THREADS region */
+	volatile uintptr_t depth; /* inside the tracker: stack pointer of the hook; else 0 */
+	uint32_t number;          /* row in the THREADS region */
+	volatile uint32_t settle; /* what mt_leave() has to do: deferred frees, MT_SETTLE_NESTED */
 	struct mt_state_thread *row;
-	uint64_t nested_pointer; /* last block of a nested allocation: the outer call may return it
-				  */
-	uint64_t last_pointer;   /* last block that was recorded */
+	/* last block of an allocation inside the present call, which may return it; with
+	 * SETTLE_NESTED */
+	uint64_t nested_pointer;
+	uint64_t last_pointer;          /* last block that was recorded */
 	uint32_t free_head, free_count; /* live records given back by this thread */
 	uint32_t fresh_next, fresh_end; /* records of the chunk not handed out yet */
 	uint32_t events;                /* since start: when to read the clock */
 	uint32_t label;                 /* label number of new allocations */
 	uint32_t tid;
-	volatile uint32_t deferred_count;
 	uint32_t rereads;     /* how often the module list is still to be read: see modules.c */
 	uint32_t reread_from; /* generation of the list when the change was announced */
 	uint32_t memo_at;     /* captures after which the memo is worth its memory */
 	uint32_t verify_in;   /* captures until the next one is verified */
 	uint32_t exec_bytes;  /* of exec_buffer */
-	void *exec_buffer;    /* copy of the environment for a program to start */
+	volatile uint32_t held_count;
+	uint32_t *held[MT_HELD_MAX]; /* locks that are taken or about to be: see lock.h */
+	void *exec_buffer;           /* copy of the environment for a program to start */
 	struct mt_cell_map cells;
 	struct mt_deferred deferred[MT_DEFERRED_MAX];
 	struct mt_cell_entry small_map[16];
@@ -110,6 +118,7 @@ struct mt_rt {
 	uint32_t unit_shift;
 
 	volatile uint32_t phase;      /* enum mt_rt_phase, atomic */
+	uint64_t before_start;        /* events that came while the tracker started, atomic */
 	volatile uint32_t no_storage; /* the kernel gave none: stop asking */
 	struct mt_options options;
 	char state_dir[256];

@@ -213,6 +213,7 @@ static int cell_map_room(struct mt_thread *t)
 	if (!made)
 		return -MT_ENOMEM;
 	map->entry = made;
+	MT_SIGNAL_FENCE(); /* a jump out of here must not leave the new mask with the old entries */
 	map->mask = n - 1;
 	for (uint32_t i = 0; i <= old.mask; i++)
 		if (old.entry[i].cell)
@@ -243,8 +244,9 @@ static uint32_t cell_of_site(struct mt_thread *t, uint32_t site)
 	mt_rt.cells[cell].at_peak_epoch = __atomic_load_n(&mt_rt.hdr->peak_epoch, __ATOMIC_RELAXED);
 	if (__atomic_fetch_add(&mt_rt.sites[site].cell_count, 1, __ATOMIC_RELAXED) == 1)
 		mt_rt.sites[site].shared = 1;
-	*e = (struct mt_cell_entry){.hash = key, .cell = cell};
 	t->cells.used++;
+	MT_SIGNAL_FENCE(); /* never more entries than are counted: the map would not end */
+	*e = (struct mt_cell_entry){.hash = key, .cell = cell};
 	return cell;
 }
 
@@ -266,6 +268,7 @@ MT_COLD static uint32_t cell_for_stack_slow(struct mt_thread *t, uint64_t hash, 
 	}
 	struct mt_cell_entry *e = cell_entry(&t->cells, hash);
 	t->cells.used += !e->cell;
+	MT_SIGNAL_FENCE();
 	*e = (struct mt_cell_entry){.hash = hash, .cell = cell, .generation = generation};
 	return cell;
 }

@@ -357,26 +357,12 @@ void mt_storage_detach(void)
 	make_private((char *)mt_rt.hdr, MT_STATE_HEADER_BYTES);
 }
 
-static int lock_growth(void)
-{
-	uint32_t free;
-	int round = 0;
-	do {
-		free = 0;
-		if (__atomic_compare_exchange_n(&mt_rt.hdr->grow_lock, &free, 1, 0,
-						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			return 1;
-	} while (mt_lock_pause(round++));
-	mt_rt_lost(MT_LOST_LOCK);
-	return 0;
-}
-
 /* Commits storage up to `need` bytes of the region. 0 or a negative errno value. */
 static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 {
 	if (mt_rt.no_storage)
 		return -MT_ENOSPC;
-	if (!lock_growth())
+	if (!mt_lock(&mt_rt.hdr->grow_lock))
 		return -MT_EINTR;
 	int err = 0;
 	uint64_t have = r->committed_bytes;
@@ -400,7 +386,7 @@ static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 			mt_rt.hdr->mono_mark_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 		}
 	}
-	__atomic_store_n(&mt_rt.hdr->grow_lock, 0, __ATOMIC_RELEASE);
+	mt_unlock(&mt_rt.hdr->grow_lock);
 	return err;
 }
 

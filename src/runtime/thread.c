@@ -64,7 +64,9 @@ static struct mt_thread *new_state_locked(void)
 		states = mt_arena_take(STATES_MAX * sizeof(*states));
 	if (!states || state_count >= STATES_MAX)
 		return NULL;
-	struct mt_thread *t = mt_arena_take(sizeof(*t));
+	struct mt_thread *t = mt_arena_take_kept(sizeof(*t));
+	if (!t)
+		t = mt_arena_take(sizeof(*t));
 	if (t) {
 		states[state_count] = t;
 		__atomic_store_n(&state_count, state_count + 1, __ATOMIC_RELEASE);
@@ -150,6 +152,7 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	if (fresh)
 		mt_capture_init(&t->capture, mt_rt.options.depth);
 	t->depth = 0;
+	t->held_count = 0;
 	t->label = 0;
 	t->nested_pointer = 0;
 	t->events = 0;
@@ -160,6 +163,18 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	__atomic_store_n(&t->row->state, 1, __ATOMIC_RELEASE);
 	mt_thread_set_self(t);
 	return t;
+}
+
+MT_COLD void mt_thread_renew(struct mt_thread *t)
+{
+	mt_rt_lost(MT_LOST_JUMP);
+	mt_lock_abandon(t);
+	/* what is in these chains is given up: their ends may not meet */
+	t->free_head = t->free_count = 0;
+	t->fresh_next = t->fresh_end = 0;
+	t->nested_pointer = t->last_pointer = 0;
+	t->capture.generation = 0;
+	mt_capture_reset(&t->capture);
 }
 
 void mt_thread_publish_counts(struct mt_thread *t)

@@ -10,8 +10,12 @@
 #include "runtime/rt.h"
 #include "runtime/self.h"
 
-/* State for the calling thread, or NULL: no memory or no row (counted). Depth is 0. */
+/* State for the calling thread, or NULL: no memory or no row (counted). Depth is 0. Signals are
+ * blocked, unless a sandbox forbids it. */
 struct mt_thread *mt_thread_make(void);
+
+/* The hook that held the guard was left by a jump: forgets what it may have left half done. */
+void mt_thread_renew(struct mt_thread *t);
 
 /*
  * 1 when no other thread can still hold a module list of this generation: each is outside the

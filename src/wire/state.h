@@ -78,6 +78,8 @@ enum mt_state_lost {
 	MT_LOST_BEFORE_START = 9, /* allocations before the tracker was ready */
 	MT_LOST_HIST_FULL = 10,   /* size histogram not kept for a cell */
 	MT_LOST_UNSEEN_FREE = 11, /* freed out of our sight: the address was handed out again */
+	MT_LOST_JUMP =
+		12, /* the program jumped out of the tracker: this event may be half recorded */
 };
 
 /* Bits of mt_state_header.notes: things a report must say. Never renumber. */
@@ -130,7 +132,7 @@ struct mt_state_header {
 				  */
 	uint32_t output_string; /* 160 strings offset: where the finished file shall go, 0: stays */
 	uint32_t options_string;   /* 164 strings offset: options as understood */
-	uint32_t grow_lock;        /* 168 0 free, 1 taken */
+	uint32_t grow_lock;        /* 168 0 free, else taken */
 	uint32_t exec_pending;     /* 172 1 while an exec call is under way */
 	uint64_t now_unit;         /* 176 coarse time, units since tick_start; atomic, any thread */
 	uint32_t threads_seen;     /* 184 atomic: threads that ever got a row */

@@ -282,6 +282,18 @@ static void processes_of_one_program_add_up(void **state)
 	mt_profile_free(other);
 }
 
+static void events_inside_the_tracker_are_counted_as_lost(void **state)
+{
+	struct mt_totals totals;
+
+	env.p->lost[0] = 5;
+	env.p->thread[1].nested_allocs = 30;
+	env.p->thread[2].nested_frees = 4;
+	mt_totals_sum(env.list, 1, &totals);
+	assert_int_equal(totals.lost[0], 39);
+	assert_false(totals.is_exact);
+}
+
 static void modules_can_be_chosen(void **state)
 {
 	env.q.modules = "server";
@@ -433,6 +445,7 @@ int main(void)
 		TEST(unplaced_allocations_have_a_row),
 		TEST(suppressed_sites_are_counted_apart),
 		TEST(processes_of_one_program_add_up),
+		TEST(events_inside_the_tracker_are_counted_as_lost),
 		TEST(modules_can_be_chosen),
 		TEST(rows_below_a_threshold_are_summed),
 		TEST(stop_gives_a_partial_table),

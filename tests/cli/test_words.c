@@ -59,6 +59,7 @@ static void losses_have_their_sentences(void **state)
 		strstr(mt_words_lost(MT_LOST_BEFORE_START), "before the tracker was ready"));
 	assert_non_null(strstr(mt_words_lost(MT_LOST_HIST_FULL), "histograms"));
 	assert_non_null(strstr(mt_words_lost(MT_LOST_UNSEEN_FREE), "freed out of sight"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_JUMP), "jumped"));
 	assert_non_null(mt_words_lost(15));
 }
 
@@ -78,6 +79,7 @@ static bool is_kind_of_loss(enum mt_state_lost kind)
 	case MT_LOST_BEFORE_START:
 	case MT_LOST_HIST_FULL:
 	case MT_LOST_UNSEEN_FREE:
+	case MT_LOST_JUMP:
 		return true;
 	}
 	return false;

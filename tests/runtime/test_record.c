@@ -170,7 +170,7 @@ static void nested_frees_leave_at_once_and_are_counted_when_the_outer_call_ends(
 	struct mt_gone gone;
 	for (uint64_t i = 0; i < MT_DEFERRED_MAX + 3; i++)
 		take_in(t, 0x10000 + i * 64, 10, SITE(1));
-	t->depth = 1;
+	t->depth = (uintptr_t)-1;
 	for (uint64_t i = 0; i < MT_DEFERRED_MAX + 3; i++) {
 		mt_record_free_nested(t, (void *)(0x10000 + i * 64));
 		assert_int_equal(mt_record_take(t, (void *)(0x10000 + i * 64), &gone), 0);
