@@ -184,6 +184,32 @@ static void look_at_dynamic(const struct image *im, struct mt_elf_look *look)
 }
 
 /*
+ * gcc's static runtimes export nothing of their own. They are told by a reference that all of them
+ * leave, and by the name with which each begins its reports.
+ */
+static int look_for_static_sanitizer(const struct image *im, struct mt_elf_look *look)
+{
+	if (!find_string(im->strings, im->strings + im->string_bytes, "__sanitizer_symbolize_code"))
+		return 0;
+	for (uint32_t i = 0; i < im->header.e_phnum && !look->sanitizer[0]; i++) {
+		const Elf64_Phdr *ph = &im->phdr[i];
+		mt_auto(free) char *data = NULL;
+		int err;
+
+		if (ph->p_type != PT_LOAD || (ph->p_flags & (PF_W | PF_X)) || !ph->p_filesz)
+			continue;
+		err = read_part(im, ph->p_offset, ph->p_filesz, STRTAB_MAX, (void **)&data);
+		if (err && err != -ENOEXEC)
+			return err;
+		for (size_t s = 0; data && s < MT_ARRAY_LEN(sanitizers) && !look->sanitizer[0]; s++)
+			if (find_string(data, data + ph->p_filesz, sanitizers[s].name))
+				snprintf(look->sanitizer, sizeof(look->sanitizer), "%s",
+					 sanitizers[s].name);
+	}
+	return 0;
+}
+
+/*
  * Stripped programs have no symbols left; there the words that the tracker reads from the
  * environment tell it, each of which must be a string of its own.
  */
@@ -310,7 +336,9 @@ static int look_at_phdrs(struct image *im, struct mt_elf_look *look)
 	if (err)
 		return err;
 	look_at_dynamic(im, look);
-	return look->has_interpreter ? 0 : look_for_runtime(im, look);
+	if (!look->has_interpreter)
+		return look_for_runtime(im, look);
+	return look->sanitizer[0] ? 0 : look_for_static_sanitizer(im, look);
 }
 
 static int look_at(struct image *im, struct mt_elf_look *look)

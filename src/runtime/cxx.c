@@ -47,9 +47,13 @@ MT_INLINE void *original_of(int form)
 	MT_HOOK_ATTR void MT_HOOK(name) params \
 	{ \
 		void(*original) params = (void(*) params)original_of(form); \
-		if (MT_UNLIKELY(mt_cxx_own[form])) \
-			mt_record_free_call(p); \
+		if (MT_LIKELY(!mt_cxx_own[form])) { \
+			original args; \
+			return; \
+		} \
+		struct mt_thread *t = mt_record_delete_begin(p); \
 		original args; \
+		mt_record_delete_end(t); \
 	}
 
 DEFINE_NEW(0, _Znwm, 0, (size_t size), (size))

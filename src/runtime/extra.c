@@ -124,9 +124,10 @@ static size_t text_bytes(const char *s, size_t most)
 	MT_PUBLIC void name params \
 	{ \
 		void(*original) params = ORIGINAL(name, void(*) params); \
-		mt_record_free_call(p); \
+		struct mt_thread *t = mt_record_delete_begin(p); \
 		if (original) \
 			original args; \
+		mt_record_delete_end(t); \
 	}
 
 #define ONE (size_t size), (size), size

@@ -3,6 +3,7 @@
 #include "runtime/provider.h"
 
 #include "core/fmt.h"
+#include "core/mem.h"
 #include "core/sys.h"
 #include "elf/loader.h"
 #include "runtime/lock.h"
@@ -87,6 +88,7 @@ static const char *const system_names[] = {
 	"dlopen",
 	"dlmopen",
 	"dlclose",
+	"dl_iterate_phdr",
 };
 _Static_assert(sizeof(system_names) / sizeof(system_names[0]) ==
 		       sizeof(struct mt_system_originals) / sizeof(void *),
@@ -173,6 +175,20 @@ static void resolve_system(const struct search *s)
 	}
 }
 
+static int has_part(const char *text, const char *part)
+{
+	for (; *text; text++)
+		if (mt_str_starts(text, part))
+			return 1;
+	return 0;
+}
+
+/* By the names that AddressSanitizer itself goes by. */
+static int is_asan(const struct mt_module *m)
+{
+	return has_part(m->name, "libasan.so") || has_part(m->name, "libclang_rt.asan");
+}
+
 static void describe(const struct search *s)
 {
 	const struct mt_module *provider = NULL, *libc = NULL;
@@ -193,6 +209,7 @@ static void describe(const struct search *s)
 	for (uint32_t i = 0; i < s->self_at; i++)
 		if (mt_module_symbol(s->order[i], "malloc"))
 			mt_provider.program_exports_malloc = 1;
+	mt_provider.asan_follows = s->self_at + 1 < s->count && is_asan(s->order[s->self_at + 1]);
 }
 
 static void resolve_all(const struct mt_module_list *list)

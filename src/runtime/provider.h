@@ -37,6 +37,9 @@ enum {
 	MT_CXX_COUNT = 22,
 };
 
+struct dl_phdr_info; /* <link.h> */
+typedef int mt_phdr_callback(struct dl_phdr_info *, size_t, void *);
+
 struct mt_system_originals {
 	void *(*mmap)(void *, size_t, int, int, int, int64_t);
 	void *(*mmap64)(void *, size_t, int, int, int, int64_t);
@@ -62,6 +65,7 @@ struct mt_system_originals {
 	void *(*dlopen)(const char *, int);
 	void *(*dlmopen)(long, const char *, int);
 	int (*dlclose)(void *);
+	int (*dl_iterate_phdr)(mt_phdr_callback *, void *);
 };
 
 extern struct mt_originals mt_original[MT_FAMILY_COUNT] MT_HIDDEN;
@@ -86,6 +90,7 @@ struct mt_provider_info {
 	uint32_t libc;          /* enum mt_state_libc */
 	uintptr_t malloc_address;
 	uint32_t program_exports_malloc; /* its own malloc is reached before ours */
+	uint32_t asan_follows; /* AddressSanitizer's library stands directly behind us */
 };
 extern struct mt_provider_info mt_provider MT_HIDDEN;
 

@@ -133,6 +133,32 @@ MT_INLINE void mt_record_free_call(const void *p)
 }
 
 /*
+ * The same around an original that may come back through free() with the same block (an allocator's
+ * operator delete): the guard is held in between, so that the block is counted once. begin's result
+ * goes to end.
+ */
+MT_INLINE struct mt_thread *mt_record_delete_begin(const void *p)
+{
+	struct mt_thread *t;
+	if (!p)
+		return NULL;
+	enum mt_enter how = mt_enter(&t);
+	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
+		if (how == MT_ENTER_NESTED)
+			mt_record_free_nested(t, p);
+		return NULL;
+	}
+	mt_record_free(t, p);
+	return t;
+}
+
+MT_INLINE void mt_record_delete_end(struct mt_thread *t)
+{
+	if (t)
+		mt_leave(t);
+}
+
+/*
  * For originals that run without the guard because they may throw: how many allocations this thread
  * had before the call, and the record of the block after it, unless a hook inside the call saw it
  * already.

@@ -216,14 +216,17 @@ static void static_programs_with_the_tracker_inside_are_run(void **state)
 	       MT_PREFLIGHT_NOT_TRACKABLE, refused);
 }
 
-/* A dynamic program that needs `needed`, with `symbol` among its dynamic strings. */
-static const char *make_dynamic(const char *name, const char *needed, const char *symbol)
+/* A dynamic program that needs `needed`, with `symbol` among its dynamic strings, `word` elsewhere.
+ */
+static const char *make_dynamic_with(const char *name, const char *needed, const char *symbol,
+				     const char *word)
 {
 	struct {
 		Elf64_Ehdr h;
 		Elf64_Phdr ph[3];
 		Elf64_Dyn dyn[4];
 		char strings[128];
+		char constants[64];
 	} file = {.h = header(ELFCLASS64, OUR_MACHINE, ET_DYN)};
 	size_t at = 1;
 
@@ -242,7 +245,13 @@ static const char *make_dynamic(const char *name, const char *needed, const char
 	file.dyn[2].d_un.d_val = at;
 	memcpy(file.strings + at, needed, strlen(needed));
 	memcpy(file.strings + at + strlen(needed) + 1, symbol, strlen(symbol));
+	memcpy(file.constants + 1, word, strlen(word));
 	return make(name, &file, sizeof(file), 0755);
+}
+
+static const char *make_dynamic(const char *name, const char *needed, const char *symbol)
+{
+	return make_dynamic_with(name, needed, symbol, "");
 }
 
 static void sanitizers_are_recognized(void **state)
@@ -256,6 +265,16 @@ static void sanitizers_are_recognized(void **state)
 	       "is built with AddressSanitizer");
 	expect(make_dynamic("msan", "libc.so.6", "__msan_init"), MT_PREFLIGHT_NOT_TRACKABLE,
 	       "is built with MemorySanitizer");
+	/* gcc's static runtimes: what they refer to, and a name among the constants */
+	const char *reference = "__sanitizer_symbolize_code";
+
+	expect(make_dynamic_with("static-tsan", "libc.so.6", reference, "ThreadSanitizer"),
+	       MT_PREFLIGHT_NOT_TRACKABLE, "is built with ThreadSanitizer");
+	expect(make_dynamic_with("static-ubsan", "libc.so.6", reference,
+				 "UndefinedBehaviorSanitizer"),
+	       MT_PREFLIGHT_OK, NULL);
+	expect(make_dynamic_with("only-word", "libc.so.6", "x", "ThreadSanitizer"), MT_PREFLIGHT_OK,
+	       NULL);
 	expect(make_dynamic("like", "libasanity.so", "my__asan_init"), MT_PREFLIGHT_OK, NULL);
 }
 

@@ -148,3 +148,9 @@ class State:
             frames.append((pc, meta & 0xfffff, meta >> 20 & 15))
             node = parent
         return frames, node
+
+
+def note_of(path):
+    """The header's notes alone."""
+    with open(path, "rb") as f:
+        return struct.unpack_from("<Q", f.read(136), 128)[0]
