@@ -444,7 +444,10 @@ static MT_NOINLINE int slow_step(struct mt_capture *c, const struct mt_module_li
 			    .fp = at->fp,
 			    .lr = lr,
 			    .lr_known = lr != 0,
-			    .range = &c->stack};
+			    .range = &c->stack,
+			    .asked = &c->asked};
+	if (c->asked.capture != c->counts.captures)
+		c->asked = (struct mt_stack_asked){.capture = c->counts.captures};
 	int end = mt_step_special(&s, row, list);
 	c->counts.fp_steps += !end && (s.flags & MT_FRAME_BY_FP);
 	*at = (struct place){.sp = s.sp,

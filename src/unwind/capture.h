@@ -90,6 +90,7 @@ struct mt_capture {
 	/* the rest up to frame is private to capture.c */
 	uint64_t change_seen;           /* mt_unwind.change_count at the last capture */
 	struct mt_stack_range other[3]; /* stacks seen before */
+	struct mt_stack_asked asked;
 	uint32_t other_next;
 	uint32_t reuse_below;                  /* frames with a lower index may be joined */
 	uint32_t memo_ready;                   /* the last stack may go into the memo */

@@ -28,6 +28,23 @@ int mt_stack_probe(uintptr_t address)
 	return r != -MT_EFAULT && r != -MT_EINVAL;
 }
 
+static int probe_page(struct mt_stack_asked *asked, uintptr_t address)
+{
+	uintptr_t page = address & ~(uintptr_t)(PAGE - 1);
+	for (uint32_t i = 0; i < asked->count && i < MT_ARRAY_LEN(asked->page); i++)
+		if (asked->page[i] == page)
+			return 1;
+	if (!mt_stack_probe(address & ~(uintptr_t)3))
+		return 0;
+	asked->page[asked->count++ % MT_ARRAY_LEN(asked->page)] = page;
+	return 1;
+}
+
+int mt_stack_probe_bytes(struct mt_stack_asked *asked, uintptr_t from, uintptr_t to)
+{
+	return probe_page(asked, from) && probe_page(asked, to - 1);
+}
+
 int mt_stack_reach(struct mt_stack_range *range, uintptr_t end)
 {
 	uintptr_t hi = range->hi;

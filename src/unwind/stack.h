@@ -18,6 +18,16 @@ struct mt_stack_range {
 /* Whether the 4 bytes at address (a multiple of 4) can be read. Asks the kernel, never faults. */
 int mt_stack_probe(uintptr_t address);
 
+/* Pages found readable during one capture: what was asked a moment ago is not asked again. */
+struct mt_stack_asked {
+	uint64_t capture; /* number of the capture in which the pages were asked about */
+	uint32_t count;
+	uintptr_t page[8];
+};
+
+/* Whether the bytes [from, to) can be read; there are a page's at most. */
+int mt_stack_probe_bytes(struct mt_stack_asked *asked, uintptr_t from, uintptr_t to);
+
 /*
  * Makes *range hold the word at address: keeps it, extends it by neighbouring pages, or replaces it
  * by the page of address. 0, or -EFAULT: not readable, *range unchanged.

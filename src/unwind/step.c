@@ -17,20 +17,20 @@ static void clear_sources(struct mt_step *s)
 }
 
 /* Whether [from, to) lies in the module's code and can be read. */
-static int in_text(const struct mt_module *m, uintptr_t from, uintptr_t to)
+static int in_text(const struct mt_step *s, const struct mt_module *m, uintptr_t from, uintptr_t to)
 {
 	if (from < m->text_lo || to <= from || to > m->text_hi)
 		return 0;
 	/* the list may be older than the last unload: ask before touching the code */
-	return mt_stack_probe(from & ~(uintptr_t)3) && mt_stack_probe((to - 1) & ~(uintptr_t)3);
+	return mt_stack_probe_bytes(s->asked, from, to);
 }
 
 #if defined(__x86_64__)
 /* Whether the bytes before ra are a call: e8 rel32, or ff /2 in each of its lengths. */
-static int after_call(const struct mt_module *m, uintptr_t ra)
+static int after_call(const struct mt_step *s, const struct mt_module *m, uintptr_t ra)
 {
 	const uint8_t *p = (const uint8_t *)ra;
-	if (!in_text(m, ra - 7, ra))
+	if (!in_text(s, m, ra - 7, ra))
 		return 0;
 	if (p[-5] == 0xe8)
 		return 1;
@@ -52,9 +52,9 @@ static int after_call(const struct mt_module *m, uintptr_t ra)
 	return 0;
 }
 #else
-static int after_call(const struct mt_module *m, uintptr_t ra)
+static int after_call(const struct mt_step *s, const struct mt_module *m, uintptr_t ra)
 {
-	if ((ra & 3) || !in_text(m, ra - 4, ra))
+	if ((ra & 3) || !in_text(s, m, ra - 4, ra))
 		return 0;
 	uint32_t op = *(const uint32_t *)(ra - 4);
 	return (op & 0xfc000000) == 0x94000000 || /* bl */
@@ -94,17 +94,16 @@ static int step_signal(struct mt_step *s)
 }
 
 /* The signal trampoline of a libc or kernel that gives it no unwind information. */
-static int at_sigreturn(const struct mt_module *m, uintptr_t pc)
+static int at_sigreturn(const struct mt_step *s, const struct mt_module *m, uintptr_t pc)
 {
 #if defined(__x86_64__)
 	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 #else
 	static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
 #endif
-	uintptr_t last = pc + sizeof(code) - 1;
-	if (m ? !in_text(m, pc, last + 1)
-	      : pc < 4096 || pc >> 47 || !mt_stack_probe(pc & ~(uintptr_t)3) ||
-			    !mt_stack_probe(last & ~(uintptr_t)3))
+	uintptr_t end = pc + sizeof(code);
+	if (m ? !in_text(s, m, pc, end)
+	      : pc < 4096 || pc >> 47 || !mt_stack_probe_bytes(s->asked, pc, end))
 		return 0;
 	for (size_t i = 0; i < sizeof(code); i++)
 		if (((const volatile uint8_t *)pc)[i] != code[i])
@@ -211,13 +210,13 @@ static int step_by_fp(struct mt_step *s, const struct mt_module_list *list)
 	if (record < s->sp || record - s->sp > FP_REACH || (record & 7))
 		return MT_STACK_NO_INFO;
 	s->flags |= MT_STEP_NO_REUSE;
-	/* Asked anew each time: a guessed address may lie where a stack once was. */
-	if (!mt_stack_probe(record) || !mt_stack_probe(record + 8) ||
+	/* Asked anew in each capture: a guessed address may lie where a stack once was. */
+	if (!mt_stack_probe_bytes(s->asked, record, record + 16) ||
 	    mt_stack_word(s->range, record, &fp) || mt_stack_word(s->range, record + 8, &raw))
 		return MT_STACK_NO_INFO;
 	ra = mt_step_strip(raw);
 	const struct mt_module *m = mt_module_list_find(list, ra - 1);
-	if (!m || !after_call(m, ra))
+	if (!m || !after_call(s, m, ra))
 		return MT_STACK_NO_INFO;
 	s->ra = ra;
 	s->raw = raw;
@@ -241,7 +240,7 @@ static int step_by_fp(struct mt_step *s, const struct mt_module_list *list)
 static int step_noinfo(struct mt_step *s, const struct mt_module_list *list)
 {
 	const struct mt_module *m = mt_module_list_find(list, s->ra - 1);
-	if (at_sigreturn(m, s->ra))
+	if (at_sigreturn(s, m, s->ra))
 		return step_signal(s);
 	s->flags |= MT_STEP_USED_FP | (m ? 0 : MT_STEP_NO_REUSE);
 	if (m && !s->fp)

@@ -24,6 +24,7 @@ struct mt_step {
 	uint32_t flags;       /* of the frame reached: mt_frame_flags, mt_step_flags */
 	uint32_t lr_known;
 	struct mt_stack_range *range; /* of the stack; changes with it */
+	struct mt_stack_asked *asked; /* of this capture */
 };
 
 /* The address without a pointer-authentication code. */

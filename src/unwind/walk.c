@@ -30,7 +30,9 @@ uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *
 {
 	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
 	struct mt_stack_range range = {0, 0};
-	struct mt_step s = {.sp = sp, .ra = mt_step_strip(ra), .fp = fp, .range = &range};
+	struct mt_stack_asked asked = {0};
+	struct mt_step s = {
+		.sp = sp, .ra = mt_step_strip(ra), .fp = fp, .range = &range, .asked = &asked};
 	uint32_t n = 0;
 	int end = MT_STACK_NO_INFO;
 	while (n < max) {

@@ -37,18 +37,18 @@ def text(directory):
 
 def simple(argv, **how):
     """A host that is one command; the files of its directory belong to what is compared."""
-    def run(session):
-        session.run(argv)
-        session.outcome.add("files", digest(session.dir))
+    def run(trial):
+        trial.run(argv)
+        trial.outcome.add("files", digest(trial.dir))
     return run
 
 
 def script(*commands, skip=None):
     """A host that is several commands, one after the other."""
-    def run(session):
+    def run(trial):
         for i, command in enumerate(commands):
-            session.run(command, "%d %s" % (i, os.path.basename(command[0])))
-        session.outcome.add("files", digest(session.dir, skip))
+            trial.run(command, "%d %s" % (i, os.path.basename(command[0])))
+        trial.outcome.add("files", digest(trial.dir, skip))
     return run
 
 
@@ -94,16 +94,16 @@ def git_repository(directory):
     write(directory, "gitconfig", "[pack]\n\tthreads = 1\n[gc]\n\tauto = 0\n[user]\n\tname = A\n\temail = a@example.org\n")
 
 
-def git_run(session):
-    session.extra.update(GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.path.join(session.dir, "gitconfig"), HOME=session.dir,
+def git_run(trial):
+    trial.extra.update(GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.path.join(trial.dir, "gitconfig"), HOME=trial.dir,
                          GIT_COMMITTER_DATE="1700000100 +0000", GIT_AUTHOR_DATE="1700000100 +0000")
     for i, words in enumerate(("clone -q --no-local origin copy", "-C copy gc -q --prune=now", "-C copy fsck --full --strict",
                                "-C copy rev-list --objects --all", "-C copy log --stat --oneline -p", "-C copy grep -c word7",
                                "-C copy checkout -q -b side v4", "-C copy cherry-pick --allow-empty main",
                                "-C copy merge -q -X ours -m merged main", "-C copy log --format=%H%n%an%s -3",
                                "-C copy blame file1.txt", "-C copy archive --format=tar HEAD")):
-        session.run(["git"] + words.split(), "%d git" % i)
-    session.outcome.add("files", digest(session.dir, r"(^|/)index$|/logs/"))
+        trial.run(["git"] + words.split(), "%d git" % i)
+    trial.outcome.add("files", digest(trial.dir, r"(^|/)index$|/logs/"))
 
 
 def openssl_inputs(directory):
@@ -222,9 +222,9 @@ def gdb_input(directory):
     subprocess.run(["gcc", "-g", "-O0", "prog.c", "-o", "prog"], cwd=directory, check=True)
 
 
-def gdb_run(session):
-    session.clean = [(rb"process \d+", b"process")]
-    session.run(["gdb", "-nx", "-batch", "-ex", "break leaf if n == 7", "-ex", "run", "-ex", "bt", "-ex", "finish", "-ex", "kill",
+def gdb_run(trial):
+    trial.clean = [(rb"process \d+", b"process")]
+    trial.run(["gdb", "-nx", "-batch", "-ex", "break leaf if n == 7", "-ex", "run", "-ex", "bt", "-ex", "finish", "-ex", "kill",
                  "prog"])
 
 

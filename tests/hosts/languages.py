@@ -197,14 +197,14 @@ def source(name, text_):
     return both(text, lambda directory: write(directory, name, text_))
 
 
-def java_run(session):
+def java_run(trial):
     """Memory of a fixed size: the virtual machine's own choice depends on what is free."""
     java = ["java", "-Xmx160m", "-Xms32m"]
-    session.run(["java", "-version"])
-    session.run(["javac", "-J-Xmx200m", "Work.java"])
-    session.run(java + ["-XX:+UseSerialGC", "-cp", ".", "Work"], "serial")
-    session.run(java + ["-XX:+UseG1GC", "-cp", ".", "Work"], "g1")
-    session.run(java + ["-Xint", "-cp", ".", "Absent"], "absent")
+    trial.run(["java", "-version"])
+    trial.run(["javac", "-J-Xmx200m", "Work.java"])
+    trial.run(java + ["-XX:+UseSerialGC", "-cp", ".", "Work"], "serial")
+    trial.run(java + ["-XX:+UseG1GC", "-cp", ".", "Work"], "g1")
+    trial.run(java + ["-Xint", "-cp", ".", "Absent"], "absent")
 
 
 HOSTS = [

@@ -19,7 +19,7 @@ import commands
 import languages
 import sanitizers
 import servers
-from ways import ALLOCATORS, Books, Session, Skip, Way
+from ways import ALLOCATORS, Books, Trial, Skip, Way
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from tap import Tap
@@ -58,7 +58,7 @@ class Runner:
         except Skip as why:
             self.tap.skip(host.name, why)
             return
-        bare = self.session(host, Way("bare"), template)
+        bare = self.trial(host, Way("bare"), template)
         ways = [Way("bare")] if self.options.twice else [Way("preload"), Way("run")]
         for way in ways:
             self.compare(host, way, bare, template)
@@ -78,44 +78,44 @@ class Runner:
         if not os.path.exists(ALLOCATORS[allocator]):
             self.tap.skip(name, "%s is not installed" % ALLOCATORS[allocator])
             return
-        bare = self.session(host, Way("bare", allocator), template)
+        bare = self.trial(host, Way("bare", allocator), template)
         if list(bare.outcome.differences(plain.outcome)):
             self.tap.skip(name, "behaves otherwise with %s alone" % allocator)
             return
         self.compare(host, Way("preload", allocator), bare, template)
 
-    def session(self, host, way, template):
+    def trial(self, host, way, template):
         directory = os.path.join(self.tools.work, "host")
         shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(template, directory, symlinks=True)
-        session = Session(self.tools, way, directory, "verify=97" if self.options.all else "")
+        trial = Trial(self.tools, way, directory)
         began = time.monotonic()
         try:
-            host.run(session)
+            host.run(trial)
         except ERRORS as error:
-            session.outcome.add("error", "%s: %s" % (type(error).__name__, error))
+            trial.outcome.add("error", "%s: %s" % (type(error).__name__, error))
         finally:
-            session.kill_all()
-            session.wait_for_orphans()
-        session.seconds = time.monotonic() - began
-        session.left = session.left_behind()
-        return session
+            trial.kill_all()
+            trial.wait_for_orphans()
+        trial.seconds = time.monotonic() - began
+        trial.left = trial.left_behind()
+        return trial
 
     def compare(self, host, way, bare, template):
-        session = self.session(host, way, template)
-        problems = session.problems + list(session.outcome.differences(bare.outcome))
-        if session.left != bare.left:
-            problems.append("left behind %s, bare %s" % (session.left, bare.left))
+        trial = self.trial(host, way, template)
+        problems = trial.problems + list(trial.outcome.differences(bare.outcome))
+        if trial.left != bare.left:
+            problems.append("left behind %s, bare %s" % (trial.left, bare.left))
         if way.kind != "bare":
-            problems += self.check_states(host, session)
+            problems += self.check_states(host, trial)
         self.tap.ok("%s: %s" % (host.name, way), problems[:12])
         if self.options.verbose:
-            self.tap.note("%.1f s, bare %.1f s; %s" % (session.seconds, bare.seconds, self.summary))
+            self.tap.note("%.1f s, bare %.1f s; %s" % (trial.seconds, bare.seconds, self.summary))
 
-    def check_states(self, host, session):
+    def check_states(self, host, trial):
         problems = []
         books = Books(self.tools, problems)
-        for path in session.state_files():
+        for path in trial.state_files():
             books.check(path)
         self.summary = "%d state files, %d allocations, %d unknown frees, %d nested" % (
             books.files, books.allocs, books.unknown, books.nested)

@@ -108,24 +108,24 @@ def prepare(kind, compiler, where):
 
 
 def run(kind):
-    def all_bugs(session):
+    def all_bugs(trial):
         for bug in ("",) + BUGS[kind]:
-            process = session.popen(["sh", "-c", "./bugs \"$0\"; exit $?", bug])
+            process = trial.popen(["sh", "-c", "./bugs \"$0\"; exit $?", bug])
             out, err = process.communicate(timeout=120)
             found = headlines(err)
-            session.expect(bool(found) == bool(bug), "%s: found %r" % (bug or "no bug", found[:300]))
-            session.outcome.add(bug + ": output", out)
-            session.outcome.add(bug + ": found", found if bug else err)
-            session.outcome.add(bug + ": status", process.returncode)
-        if session.way.kind == "preload" and kind != "undefined":
-            refused(session, NAMES[kind])
+            trial.expect(bool(found) == bool(bug), "%s: found %r" % (bug or "no bug", found[:300]))
+            trial.outcome.add(bug + ": output", out)
+            trial.outcome.add(bug + ": found", found if bug else err)
+            trial.outcome.add(bug + ": status", process.returncode)
+        if trial.way.kind == "preload" and kind != "undefined":
+            refused(trial, NAMES[kind])
     return all_bugs
 
 
-def refused(session, name):
-    done = subprocess.run([session.tools.memtrack, "run", "-o", os.path.join(session.dir, "x.mtk"), "./bugs", ""],
-                          cwd=session.dir, capture_output=True, text=True, timeout=60, check=False)
-    session.expect(done.returncode == 1 and not done.stdout and done.stderr.count("\n") == 1 and name in done.stderr,
+def refused(trial, name):
+    done = subprocess.run([trial.tools.memtrack, "run", "-o", os.path.join(trial.dir, "x.mtk"), "./bugs", ""],
+                          cwd=trial.dir, capture_output=True, text=True, timeout=60, check=False)
+    trial.expect(done.returncode == 1 and not done.stdout and done.stderr.count("\n") == 1 and name in done.stderr,
                    "memtrack run does not refuse it with one sentence: status %d, %r" % (done.returncode, done.stderr[:300]))
 
 

@@ -50,17 +50,17 @@ def answers(path):
     return true
 
 
-def stop(session, process, name, sig=signal.SIGTERM):
+def stop(trial, process, name, sig=signal.SIGTERM):
     """Asks the server itself to end."""
-    os.kill(session.server_pid(process), sig)
-    session.finish(process, name, 60)
+    os.kill(trial.server_pid(process), sig)
+    trial.finish(process, name, 60)
 
 
-def add_descriptors(session, process):
+def add_descriptors(trial, process):
     """Once all clients are gone: one socket, the one that listens."""
-    pid = session.server_pid(process)
-    session.wait_until("end of connections", lambda: descriptors(pid).count("socket:") == 1, process)
-    session.outcome.add("descriptors", descriptors(pid))
+    pid = trial.server_pid(process)
+    trial.wait_until("end of connections", lambda: descriptors(pid).count("socket:") == 1, process)
+    trial.outcome.add("descriptors", descriptors(pid))
 
 
 # ---- redis ---------------------------------------------------------------------------------------
@@ -76,22 +76,22 @@ def redis_script():
     return ("\n".join(out) + "\n").encode()
 
 
-def redis_run(session):
-    path = os.path.join(session.dir, "redis.sock")
-    server = session.popen(["redis-server", "redis.conf", "--unixsocket", path])
-    session.wait_until("socket", answers(path), server)
+def redis_run(trial):
+    path = os.path.join(trial.dir, "redis.sock")
+    server = trial.popen(["redis-server", "redis.conf", "--unixsocket", path])
+    trial.wait_until("socket", answers(path), server)
     cli = functools.partial(subprocess.run, capture_output=True, timeout=60, check=False)
     base = ["redis-cli", "-s", path]
-    session.outcome.add("replies", cli(base, input=redis_script()).stdout)
+    trial.outcome.add("replies", cli(base, input=redis_script()).stdout)
     load = cli(["redis-benchmark", "-s", path, "-n", "4000", "-c", "20", "-P", "4", "-q", "-t", "set,get,lpush,lrange_100,hset,mset"])
-    session.outcome.add("benchmark", re.sub(rb"[\d.]+", b"", load.stdout.replace(b"\r", b"\n").splitlines()[-2]) + load.stderr)
+    trial.outcome.add("benchmark", re.sub(rb"[\d.]+", b"", load.stdout.replace(b"\r", b"\n").splitlines()[-2]) + load.stderr)
     for words in ("DEBUG DIGEST", "DBSIZE", "BGSAVE", "EVAL return{redis.call('dbsize'),'lua'} 0", "CONFIG GET maxmemory"):
-        session.outcome.add(words, cli(base + words.split()).stdout)
-    session.wait_until("dump", free_of(os.path.join(session.dir, "dump.rdb")), server)
-    session.outcome.add("reload", cli(base + ["DEBUG", "RELOAD"]).stdout + cli(base + ["DEBUG", "DIGEST"]).stdout)
-    session.outcome.add("flush", cli(base + ["FLUSHALL", "ASYNC"]).stdout)
-    add_descriptors(session, server)
-    stop(session, server, "redis-server")
+        trial.outcome.add(words, cli(base + words.split()).stdout)
+    trial.wait_until("dump", free_of(os.path.join(trial.dir, "dump.rdb")), server)
+    trial.outcome.add("reload", cli(base + ["DEBUG", "RELOAD"]).stdout + cli(base + ["DEBUG", "DIGEST"]).stdout)
+    trial.outcome.add("flush", cli(base + ["FLUSHALL", "ASYNC"]).stdout)
+    add_descriptors(trial, server)
+    stop(trial, server, "redis-server")
 
 
 def redis_prepare(directory):
@@ -141,33 +141,33 @@ def read_reply(f):
     return b"".join(head) + hashlib.sha256(body).hexdigest().encode()
 
 
-def nginx_run(session, user_line=""):
-    d = session.dir
+def nginx_run(trial, user_line=""):
+    d = trial.dir
     path = os.path.join(d, "http.sock")
-    session.clean = [(rb"(?m)\d+#\d+: \*\d+ ", b""), (rb"(?m)^\d{4}/\d\d/\d\d \S+ ", b"")]
+    trial.clean = [(rb"(?m)\d+#\d+: \*\d+ ", b""), (rb"(?m)^\d{4}/\d\d/\d\d \S+ ", b"")]
     write(d, "nginx.conf", NGINX % ((user_line, d) + (d,) * 8))
-    server = session.popen(["nginx", "-p", d, "-e", "stderr", "-c", os.path.join(d, "nginx.conf")])
-    session.wait_until("socket", answers(path), server)
+    server = trial.popen(["nginx", "-p", d, "-e", "stderr", "-c", os.path.join(d, "nginx.conf")])
+    trial.wait_until("socket", answers(path), server)
     requests = [["/f%d.txt" % ((i * 7 + k) % 22) if i % 4 else ("/fixed/%d", "/proxy/f%d.txt")[i // 4 % 2] % (i % 9)
                  for i in range(60)] for k in range(8)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for k, replies in enumerate(pool.map(functools.partial(http_get, path), requests)):
-            session.outcome.add("client %d" % k, b"\n".join(replies))
-    os.kill(session.server_pid(server), signal.SIGHUP) # new workers, old ones end
-    session.outcome.add("after reload", b"\n".join(http_get(path, requests[0])))
-    stop(session, server, "nginx", signal.SIGQUIT)
+            trial.outcome.add("client %d" % k, b"\n".join(replies))
+    os.kill(trial.server_pid(server), signal.SIGHUP) # new workers, old ones end
+    trial.outcome.add("after reload", b"\n".join(http_get(path, requests[0])))
+    stop(trial, server, "nginx", signal.SIGQUIT)
 
 
-def nginx_as_root(session):
-    nginx_run(session, "user nobody nogroup;" if not os.getuid() else "")
+def nginx_as_root(trial):
+    nginx_run(trial, "user nobody nogroup;" if not os.getuid() else "")
 
 
 # ---- memcached -----------------------------------------------------------------------------------
 
-def memcached_run(session):
-    path = os.path.join(session.dir, "memcached.sock")
-    server = session.popen(["memcached", "-s", path, "-t", "4", "-m", "64", "-u", "root"])
-    session.wait_until("socket", answers(path), server)
+def memcached_run(trial):
+    path = os.path.join(trial.dir, "memcached.sock")
+    server = trial.popen(["memcached", "-s", path, "-t", "4", "-m", "64", "-u", "root"])
+    trial.wait_until("socket", answers(path), server)
 
     def client(k):
         with socket.socket(socket.AF_UNIX) as s:
@@ -187,15 +187,15 @@ def memcached_run(session):
                 out.update(f.readline())
         return out.hexdigest()
     with concurrent.futures.ThreadPoolExecutor(5) as pool:
-        session.outcome.add("replies", "\n".join(pool.map(client, range(5))))
+        trial.outcome.add("replies", "\n".join(pool.map(client, range(5))))
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(path)
         s.sendall(b"stats\r\n")
         stats = b"".join(iter(s.makefile("rb").readline, b"END\r\n"))
-    session.outcome.add("stats", b"\n".join(line for line in stats.splitlines() if line.split()[1] in (
+    trial.outcome.add("stats", b"\n".join(line for line in stats.splitlines() if line.split()[1] in (
         b"curr_items", b"total_items", b"bytes", b"evictions", b"cmd_set", b"cmd_get", b"get_hits", b"threads")))
-    add_descriptors(session, server)
-    stop(session, server, "memcached")
+    add_descriptors(trial, server)
+    stop(trial, server, "memcached")
 
 
 # ---- postgres ------------------------------------------------------------------------------------
@@ -214,32 +214,32 @@ VACUUM ANALYZE t;
 """
 
 
-def postgres_run(session):
+def postgres_run(trial):
     if not os.getuid():
-        session.user = NOBODY
-        for root, dirs, files in os.walk(session.dir):
+        trial.user = NOBODY
+        for root, dirs, files in os.walk(trial.dir):
             for name in [root] + [os.path.join(root, x) for x in dirs + files]:
                 os.chown(name, NOBODY, NOBODY)
-    session.extra.update(HOME=session.dir, PGTZ="UTC", PGUSER="test")
-    session.run(["initdb", "-D", "data", "-N", "-U", "test", "-A", "trust", "--locale=C", "-E", "UTF8"])
-    session.clean = [(rb"(?m)^\S+ \S+ UTC \[\d+\] ", b"")]
+    trial.extra.update(HOME=trial.dir, PGTZ="UTC", PGUSER="test")
+    trial.run(["initdb", "-D", "data", "-N", "-U", "test", "-A", "trust", "--locale=C", "-E", "UTF8"])
+    trial.clean = [(rb"(?m)^\S+ \S+ UTC \[\d+\] ", b"")]
     one_line = SQL.replace("$$ BEGIN", "$$BEGIN").encode()
-    session.run(["postgres", "--single", "-j", "-D", "data", "postgres"], "single user",
+    trial.run(["postgres", "--single", "-j", "-D", "data", "postgres"], "single user",
                 stdin=one_line.replace(b";\n", b";\n\n"))
-    server = session.popen(["postgres", "-D", "data", "-k", session.dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c",
+    server = trial.popen(["postgres", "-D", "data", "-k", trial.dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c",
                             "log_min_messages=panic", "-c", "max_parallel_workers_per_gather=2", "-c",
                             "logging_collector=on"])
-    session.wait_until("socket", answers(os.path.join(session.dir, ".s.PGSQL.5432")), server)
-    base = ["psql", "-X", "-q", "-h", session.dir, "-d", "postgres", "-U", "test", "-At"]
+    trial.wait_until("socket", answers(os.path.join(trial.dir, ".s.PGSQL.5432")), server)
+    base = ["psql", "-X", "-q", "-h", trial.dir, "-d", "postgres", "-U", "test", "-At"]
 
     def client(k):
         sql = "CREATE TEMP TABLE u AS SELECT * FROM t WHERE id %% 7 = %d; SELECT count(*), sum(value) FROM u; SELECT f(12);" % k
         return subprocess.run(base + ["-c", sql], capture_output=True, timeout=60, check=False)
-    session.wait_until("answer", lambda: not client(0).returncode, server)
+    trial.wait_until("answer", lambda: not client(0).returncode, server)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         done = list(pool.map(client, range(6)))
-    session.outcome.add("clients", b"".join(d.stdout + d.stderr for d in done))
-    stop(session, server, "postgres", signal.SIGINT)
+    trial.outcome.add("clients", b"".join(d.stdout + d.stderr for d in done))
+    stop(trial, server, "postgres", signal.SIGINT)
 
 
 # ---- clients of a local server ---------------------------------------------------------------------
@@ -254,18 +254,18 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         return "Thu, 01 Jan 1970 00:00:00 GMT"
 
 
-def curl_run(session):
-    handler = functools.partial(Quiet, directory=os.path.join(session.dir, "www"))
+def curl_run(trial):
+    handler = functools.partial(Quiet, directory=os.path.join(trial.dir, "www"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     url = "http://127.0.0.1:%d/" % server.server_address[1]
     try:
-        session.run(["curl", "-s", "-S", "-i", url + "f3.txt"], "headers")
-        session.run(["curl", "-s", "-Z", "--no-progress-meter", "--parallel-max", "5", "--create-dirs", "-o", "got/f#1.txt", url + "f[0-19].txt"], "parallel")
-        session.run(["curl", "-s", "-f", url + "absent"], "absent")
-        session.run(["curl", "-s", "-S", "http://127.0.0.1:1/"], "refused")
-        session.outcome.add("files", digest(session.dir))
+        trial.run(["curl", "-s", "-S", "-i", url + "f3.txt"], "headers")
+        trial.run(["curl", "-s", "-Z", "--no-progress-meter", "--parallel-max", "5", "--create-dirs", "-o", "got/f#1.txt", url + "f[0-19].txt"], "parallel")
+        trial.run(["curl", "-s", "-f", url + "absent"], "absent")
+        trial.run(["curl", "-s", "-S", "http://127.0.0.1:1/"], "refused")
+        trial.outcome.add("files", digest(trial.dir))
     finally:
         server.shutdown()
         thread.join()

@@ -118,15 +118,14 @@ def descriptors(pid):
     return "\n".join(lines)
 
 
-class Session:
+class Trial:
     """One run of one host in one way: starts its programs, collects what they show and leave."""
 
-    def __init__(self, tools, way, directory, options=""):
+    def __init__(self, tools, way, directory):
         self.tools, self.way, self.dir = tools, way, directory
         self.outcome = Outcome()
         self.user = None # uid of the programs, if not ours
         self.extra = {}  # environment
-        self.options = options
         self.clean = [] # (pattern, what to put there): process numbers, times; the order of errors is not compared
         self.started, self.left, self.problems = [], [], []
         self.states = os.path.join(tools.shm, "states")
@@ -153,8 +152,6 @@ class Session:
             env["LD_PRELOAD"] = ":".join(libraries)
         if self.way.kind == "preload":
             env.update(MEMTRACK_MODE="full", MEMTRACK_STATE_DIR=self.states, MEMTRACK_DIR=self.states)
-            if self.options:
-                env["MEMTRACK_OPTIONS"] = self.options
         return env
 
     def prefix(self):
@@ -213,7 +210,7 @@ class Session:
                 process.wait()
 
     def wait_for_orphans(self):
-        """Until every process of this session has ended; kills what does not end by itself."""
+        """Until every process of this trial has ended; kills what does not end by itself."""
         deadline = time.monotonic() + 10
         while self.children(os.getpid()):
             try:
@@ -271,7 +268,7 @@ class Session:
 
 
 class Books:
-    """The state files of a session: readable, consistent, and open about what they lack."""
+    """The state files of a trial: readable, consistent, and open about what they lack."""
 
     def __init__(self, tools, problems):
         self.tools, self.problems = tools, problems

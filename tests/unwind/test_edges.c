@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "unwind/stack.h"
 
 #define OPAQUE __attribute__((noinline, noclone))
 #define KEEP(p) __asm__ volatile("" : : "r"(p) : "memory")
@@ -455,6 +456,22 @@ static void generated_code(void **s)
 }
 #endif
 
+static void a_page_is_asked_about_once_in_a_capture(void **s)
+{
+	struct mt_stack_asked asked = {0}, later = {0};
+	char *two = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uintptr_t at = (uintptr_t)two;
+
+	assert_true(mt_stack_probe_bytes(&asked, at + 8, at + 24));
+	assert_true(mt_stack_probe_bytes(&asked, at + 4000, at + 4016));
+	assert_int_equal(asked.count, 1);
+	assert_true(mt_stack_probe_bytes(&asked, at + 4090, at + 4100)); /* on both */
+	assert_int_equal(asked.count, 2);
+	munmap(two, 8192);
+	assert_false(mt_stack_probe_bytes(&later, at + 8, at + 24));
+	assert_int_equal(later.count, 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -471,6 +488,7 @@ int main(void)
 		T(recursion_a_hundred_thousand_deep),
 		T(random_paths_over_stale_memory),
 		T(random_paths_cut_at_every_small_depth),
+		T(a_page_is_asked_about_once_in_a_capture),
 #if defined(__x86_64__)
 		T(code_without_information_stops_the_walk),
 		T(a_frame_pointer_leads_out_of_code_without_information),
