@@ -43,7 +43,8 @@ void *memtrack_malloc(size_t size, const char *file, int line)
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
 	void *p = originals()->malloc(size);
-	return how == MT_ENTER_TRACK ? finish(t, p, size, MT_CALL_MALLOC, file, line, &caller) : p;
+	return how == MT_ENTER_TRACK ? finish(t, p, size, MT_CALL_MALLOC, file, line, &caller)
+				     : mt_record_nested(how, t, p);
 }
 
 void *memtrack_calloc(size_t n, size_t size, const char *file, int line)
@@ -53,7 +54,7 @@ void *memtrack_calloc(size_t n, size_t size, const char *file, int line)
 	enum mt_enter how = mt_enter(&t);
 	void *p = originals()->calloc(n, size);
 	return how == MT_ENTER_TRACK ? finish(t, p, n * size, MT_CALL_CALLOC, file, line, &caller)
-				     : p;
+				     : mt_record_nested(how, t, p);
 }
 
 void *memtrack_realloc(void *old, size_t size, const char *file, int line)
@@ -65,7 +66,7 @@ void *memtrack_realloc(void *old, size_t size, const char *file, int line)
 	if (how != MT_ENTER_TRACK) {
 		if (how == MT_ENTER_NESTED && old)
 			mt_record_free_nested(t, old);
-		return originals()->realloc(old, size);
+		return mt_record_nested(how, t, originals()->realloc(old, size));
 	}
 	int known = old && mt_record_take(t, old, &gone);
 	void *p = originals()->realloc(old, size);
@@ -104,7 +105,7 @@ static char *copy_text(const char *s, size_t len, const char *file, int line,
 		p[len] = 0;
 	}
 	return how == MT_ENTER_TRACK ? finish(t, p, len + 1, MT_CALL_STRDUP, file, line, caller)
-				     : p;
+				     : mt_record_nested(how, t, p);
 }
 
 char *memtrack_strdup(const char *s, const char *file, int line)
@@ -174,10 +175,20 @@ static int is_custom_heap(uint32_t heap)
 	return heap >= MT_HEAP_FIRST_CUSTOM && heap < in_use(MT_REGION_HEAPS);
 }
 
+/* The same for an event, which is counted when it cannot be recorded. */
+static struct mt_thread *begin_event(void)
+{
+	struct mt_thread *t;
+	enum mt_enter how = mt_enter(&t);
+	if (how == MT_ENTER_NESTED)
+		mt_rt_lost(MT_LOST_NESTED);
+	return how == MT_ENTER_TRACK ? t : NULL;
+}
+
 void memtrack_heap_alloc(uint32_t heap, const void *p, size_t size)
 {
 	struct mt_caller caller = MT_CALLER();
-	struct mt_thread *t = begin();
+	struct mt_thread *t = begin_event();
 	if (!t)
 		return;
 	if (is_custom_heap(heap) && mt_recording() && mt_rt.options.heaps >> MT_CLASS_CUSTOM & 1)
@@ -187,7 +198,7 @@ void memtrack_heap_alloc(uint32_t heap, const void *p, size_t size)
 
 void memtrack_heap_free(uint32_t heap, const void *p)
 {
-	struct mt_thread *t = begin();
+	struct mt_thread *t = begin_event();
 	if (!t)
 		return;
 	if (is_custom_heap(heap) && mt_rt.options.heaps >> MT_CLASS_CUSTOM & 1)

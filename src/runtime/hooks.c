@@ -45,26 +45,13 @@ MT_COLD static void *no_memory(void)
 	return NULL;
 }
 
-/* A block that a nested call got: not recorded, and counted unless the outer call returns it. */
-MT_COLD static void *note_nested(enum mt_enter how, struct mt_thread *t, void *p)
-{
-	if (how == MT_ENTER_NESTED && p) {
-		t->nested_pointer = (uint64_t)p;
-		__atomic_or_fetch(&t->settle, MT_SETTLE_NESTED, __ATOMIC_RELAXED);
-		mt_count(&t->row->nested_allocs, 1);
-	}
-	return p;
-}
-
 /* Ends a hook that may have got a block. */
 MT_INLINE void *finish(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
 		       const struct mt_caller *caller)
 {
 	if (MT_LIKELY(p != NULL)) {
-		if (MT_UNLIKELY(t->nested_pointer == (uint64_t)p)) {
-			t->nested_pointer = 0;
-			mt_count(&t->row->nested_allocs, -(uint64_t)1);
-		}
+		if (MT_UNLIKELY(t->settle))
+			mt_record_returned(t, p);
 		if (MT_LIKELY(mt_recording()))
 			mt_record_alloc(t, p, size, call, caller, 0);
 	} else {
@@ -79,7 +66,7 @@ MT_INLINE void *do_malloc(enum mt_family family, size_t size, struct mt_caller c
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
-		return note_nested(how, t, ORIGINAL(family, malloc)(size));
+		return mt_record_nested(how, t, ORIGINAL(family, malloc)(size));
 	void *p = ORIGINAL(family, malloc)(size);
 	return finish(t, p, size, MT_CALL_MALLOC, &caller);
 }
@@ -89,7 +76,7 @@ MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct m
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
-		return note_nested(how, t, ORIGINAL(family, calloc)(n, each));
+		return mt_record_nested(how, t, ORIGINAL(family, calloc)(n, each));
 	void *p = ORIGINAL(family, calloc)(n, each);
 	/* a block was given, so the product did not overflow */
 	return finish(t, p, n * each, MT_CALL_CALLOC, &caller);
@@ -115,7 +102,10 @@ MT_INLINE void *do_realloc(void *old, size_t size, struct mt_caller *caller,
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
 		if (how == MT_ENTER_NESTED && old)
 			mt_record_free_nested(t, old);
-		return note_nested(how, t, call(args));
+		void *p = call(args);
+		if (how == MT_ENTER_NESTED && !p && size)
+			mt_rt_lost(MT_LOST_NESTED); /* the old block lives, unrecorded */
+		return mt_record_nested(how, t, p);
 	}
 	int known = old && mt_record_take(t, old, &gone);
 	void *p = call(args);
@@ -171,7 +161,7 @@ static int do_posix_memalign(enum mt_family family, void **out, size_t align, si
 	}
 	int err = mt_original[family].posix_memalign(out, align, size);
 	if (how != MT_ENTER_TRACK)
-		note_nested(how, t, err ? NULL : *out);
+		mt_record_nested(how, t, err ? NULL : *out);
 	else
 		finish(t, err ? NULL : *out, size, MT_CALL_ALIGNED, &caller);
 	return err;
@@ -185,7 +175,7 @@ static void *do_aligned(void *(*original)(size_t, size_t), size_t align, size_t 
 	enum mt_enter how = mt_enter(&t);
 	void *p = original ? original(align, size) : no_memory();
 	if (how != MT_ENTER_TRACK)
-		return note_nested(how, t, p);
+		return mt_record_nested(how, t, p);
 	return finish(t, p, size, MT_CALL_ALIGNED, &caller);
 }
 
@@ -196,7 +186,7 @@ static void *do_page_aligned(void *(*original)(size_t), size_t size, struct mt_c
 	enum mt_enter how = mt_enter(&t);
 	void *p = original ? original(size) : no_memory();
 	if (how != MT_ENTER_TRACK)
-		return note_nested(how, t, p);
+		return mt_record_nested(how, t, p);
 	return finish(t, p, size, MT_CALL_ALIGNED, &caller);
 }
 

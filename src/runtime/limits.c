@@ -7,7 +7,8 @@
  * coming, set by a call that we do not see. From then on hooks make only calls that malloc itself
  * makes (mmap, madvise, futex). prctl(PR_SET_SECCOMP): the filter is here. Some storage is taken in
  * advance, then hooks make no call at all; what does not fit is counted. prctl(PR_SET_NAME),
- * pthread_setname_np: the thread's name, without asking the kernel for it.
+ * pthread_setname_np: the thread's name, without asking the kernel for it. syscall(SYS_seccomp) is
+ * how libseccomp installs its filters.
  */
 #include <stdarg.h>
 
@@ -29,6 +30,8 @@ enum {
 	PR_SET_NO_NEW_PRIVS = 38,
 	SECCOMP_MODE_STRICT = 1,
 	SECCOMP_MODE_FILTER = 2,
+	SECCOMP_SET_MODE_STRICT = 0,
+	SECCOMP_SET_MODE_FILTER = 1,
 	MCL_CURRENT = 1
 };
 
@@ -124,11 +127,11 @@ static void restrict_to(enum mt_sandbox what)
 }
 
 /* Before the call: afterwards it may be too late. */
-static void prepare_for(int option, unsigned long arg)
+static void prepare_for(int option, unsigned long arg, unsigned long filter)
 {
 	if (option == PR_SET_NO_NEW_PRIVS)
 		restrict_to(MT_SANDBOX_MALLOC_CALLS);
-	else if (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_FILTER)
+	else if (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_FILTER && filter)
 		restrict_to(MT_SANDBOX_NO_CALLS);
 	else if (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_STRICT) {
 		mt_rt_stop(); /* not even the clock may be read from then on */
@@ -148,11 +151,44 @@ MT_PUBLIC int prctl(int option, ...)
 		a[i] = va_arg(args, unsigned long);
 	va_end(args);
 	NEED(prctl);
-	prepare_for(option, a[0]);
+	prepare_for(option, a[0], a[1]);
 	int ret = mt_system.prctl(option, a[0], a[1], a[2], a[3]);
 	if (option == PR_SET_NAME && ret == 0)
 		keep_name((const char *)a[0]);
 	return ret;
+}
+
+/*
+ * The twins of prctl's. With flags the strict mode is refused, and a filter of NULL as well:
+ * libseccomp asks so what the kernel knows.
+ */
+MT_COLD static void seccomp_comes(long operation, long flags, long filter)
+{
+	if (operation == SECCOMP_SET_MODE_STRICT && !flags)
+		prepare_for(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0);
+	else if (operation == SECCOMP_SET_MODE_FILTER)
+		prepare_for(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (unsigned long)filter);
+}
+
+/*
+ * A jump to the original. x86-64: the seventh word lies in the caller's frame, if it is there at
+ * all; so it is not named here, and stays where it is.
+ */
+#if defined(__x86_64__)
+#define SYSCALL_WORDS long number, long a, long b, long c, long d, long e
+#define SYSCALL_PASS number, a, b, c, d, e
+#else
+#define SYSCALL_WORDS long number, long a, long b, long c, long d, long e, long f
+#define SYSCALL_PASS number, a, b, c, d, e, f
+#endif
+
+MT_PUBLIC long syscall(SYSCALL_WORDS);
+MT_PUBLIC long syscall(SYSCALL_WORDS)
+{
+	NEED(syscall);
+	if (MT_UNLIKELY(number == __NR_seccomp))
+		seccomp_comes(a, b, c);
+	return ((long (*)(SYSCALL_WORDS))mt_system.syscall)(SYSCALL_PASS);
 }
 
 MT_PUBLIC int pthread_setname_np(uintptr_t thread, const char *name);

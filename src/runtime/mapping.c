@@ -25,7 +25,9 @@ enum { LOW_ADDRESS_BITS = 48, HIGH_ADDRESS_BITS = 52 };
 struct range {
 	uint64_t start;
 	uint32_t record;
-	uint32_t stamp; /* of the call that made it: rises */
+	uint32_t stamp;   /* of the call that made it: rises */
+	uint32_t leaving; /* 1: an mremap is under way that may move it */
+	uint32_t reserved;
 };
 
 static struct {
@@ -127,6 +129,10 @@ static uint32_t cut(struct mt_thread *t, uint32_t i, uint64_t from, uint64_t to)
 {
 	struct mt_state_large *l = &mt_rt.large[set.range[i].record];
 	uint64_t start = l->place, end = start + l->size;
+	if (set.range[i].leaving) {
+		from = start;
+		to = end;
+	}
 	uint64_t a = MT_MAX(from, start), b = MT_MIN(to, end);
 	int whole = a == start && b == end;
 	mt_record_mapping_gone(t, l->heap, l->cell, b - a, l->unit, whole);
@@ -167,12 +173,6 @@ static int remove_locked(struct mt_thread *t, uint64_t from, uint64_t to, uint32
 	return any;
 }
 
-static int knows_locked(uint64_t from, uint64_t to)
-{
-	uint32_t i = first_behind(from);
-	return i < set.count && set.range[i].start < to;
-}
-
 void mt_mapping_remove(struct mt_thread *t, uint64_t address, uint64_t bytes)
 {
 	if (!bytes || !__atomic_load_n(&set.count, __ATOMIC_RELAXED) || !mt_lock(&set.lock))
@@ -195,18 +195,36 @@ void mt_mapping_add(struct mt_thread *t, uint32_t heap, uint64_t address, uint64
 	mt_unlock(&set.lock);
 }
 
-int mt_mapping_leave(struct mt_thread *t, uint64_t address, uint64_t bytes,
-		     enum mt_mapping_leave how, uint32_t stamp)
+static int set_leaving(uint64_t from, uint64_t to, uint32_t leaving)
 {
 	int known = 0;
 	if (!__atomic_load_n(&set.count, __ATOMIC_RELAXED) || !mt_lock(&set.lock))
 		return 0;
-	if (how == MT_MAPPING_GOES)
-		known = remove_locked(t, address, address + bytes, stamp);
-	else
-		known = knows_locked(address, address + MT_MAX(bytes, 1));
+	for (uint32_t i = first_behind(from); i < set.count && set.range[i].start < to; i++) {
+		known = 1;
+		if (set.range[i].start >= from && end_of(i) <= to)
+			set.range[i].leaving = leaving;
+	}
 	mt_unlock(&set.lock);
 	return known;
+}
+
+int mt_mapping_leaves(uint64_t address, uint64_t bytes)
+{
+	return set_leaving(address, address + MT_MAX(bytes, 1), 1);
+}
+
+void mt_mapping_stays(uint64_t address, uint64_t bytes)
+{
+	set_leaving(address, address + bytes, 0);
+}
+
+void mt_mapping_moved(struct mt_thread *t, uint64_t address, uint64_t bytes, uint32_t stamp)
+{
+	if (!__atomic_load_n(&set.count, __ATOMIC_RELAXED) || !mt_lock(&set.lock))
+		return;
+	remove_locked(t, address, address + bytes, stamp);
+	mt_unlock(&set.lock);
 }
 
 #ifndef MT_BUILD_WRAP
@@ -305,26 +323,30 @@ MT_PUBLIC void *mremap(void *old, size_t old_len, size_t new_len, int flags, voi
 MT_PUBLIC void *mremap(void *old, size_t old_len, size_t new_len, int flags, void *new_addr)
 {
 	struct mt_caller caller = MT_CALLER();
+	int known = 0;
 	if (MT_UNLIKELY(!mt_system.mremap) && mt_provider_resolve())
 		return MAP_FAILED_POINTER;
+	/* asked before the call: after it the old place may be another thread's. A file's mapping
+	   is no heap, wherever it moves. */
 	uint32_t stamp = mt_mapping_stamp();
-	void *p = mt_system.mremap(old, old_len, new_len, flags, new_addr);
 	struct mt_thread *t = begin(MT_HEAP_MMAP);
-	if (!t)
-		return p;
-	if (p != MAP_FAILED_POINTER) {
-		int stays = flags & REMAP_DONTUNMAP || !old_len;
-		/* what another thread mapped at the old place since the call is newer than the
-		 * stamp */
-		int known = mt_mapping_leave(t, (uint64_t)old, page_up(old_len),
-					     stays ? MT_MAPPING_STAYS : MT_MAPPING_GOES, stamp);
-		/* a file's mapping is no heap, wherever it moves */
-		if (known && mt_recording())
-			mt_mapping_add(t, MT_HEAP_MMAP, (uint64_t)p, page_up(new_len),
-				       MT_CALL_MREMAP, &caller);
-		else
-			mt_mapping_remove(t, (uint64_t)p, page_up(new_len));
+	if (t) {
+		known = mt_mapping_leaves((uint64_t)old, page_up(old_len));
+		mt_leave(t);
 	}
+	void *p = mt_system.mremap(old, old_len, new_len, flags, new_addr);
+	if (!t || !(t = begin(MT_HEAP_MMAP)))
+		return p;
+	/* what another thread mapped at the old place since the call is newer than the stamp */
+	if (p == MAP_FAILED_POINTER || flags & REMAP_DONTUNMAP || !old_len)
+		mt_mapping_stays((uint64_t)old, page_up(old_len));
+	else
+		mt_mapping_moved(t, (uint64_t)old, page_up(old_len), stamp);
+	if (p != MAP_FAILED_POINTER && !(known && mt_recording()))
+		mt_mapping_remove(t, (uint64_t)p, page_up(new_len));
+	else if (p != MAP_FAILED_POINTER)
+		mt_mapping_add(t, MT_HEAP_MMAP, (uint64_t)p, page_up(new_len), MT_CALL_MREMAP,
+			       &caller);
 	mt_leave(t);
 	return p;
 }

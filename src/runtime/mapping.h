@@ -20,14 +20,18 @@ void mt_mapping_remove(struct mt_thread *t, uint64_t address, uint64_t bytes);
 /* Given to what is added; rises. What is recorded after the call has a higher one. */
 uint32_t mt_mapping_stamp(void);
 
-enum mt_mapping_leave { MT_MAPPING_GOES, MT_MAPPING_STAYS };
-
 /*
- * [address, address + bytes) was moved away (GOES: it is removed, but for what is newer than stamp)
- * or shown at a second place (STAYS: nothing changes). 1 when any of it was known.
+ * [address, address + bytes) is about to be moved away: 1 when any of it is known. Until
+ * mt_mapping_moved() or mt_mapping_stays() a range in it goes as a whole when another thread maps
+ * a part of its place, which the kernel has made free by then.
  */
-int mt_mapping_leave(struct mt_thread *t, uint64_t address, uint64_t bytes,
-		     enum mt_mapping_leave how, uint32_t stamp);
+int mt_mapping_leaves(uint64_t address, uint64_t bytes);
+
+/* It was moved away: it is removed, but for what is newer than stamp. */
+void mt_mapping_moved(struct mt_thread *t, uint64_t address, uint64_t bytes, uint32_t stamp);
+
+/* It was not. */
+void mt_mapping_stays(uint64_t address, uint64_t bytes);
 
 /* In a forked child. */
 void mt_mapping_forget(void);

@@ -84,6 +84,7 @@ static const char *const system_names[] = {
 	"setrlimit",
 	"prlimit",
 	"prctl",
+	"syscall",
 	"pthread_setname_np",
 	"dlopen",
 	"dlmopen",

@@ -61,6 +61,7 @@ struct mt_system_originals {
 	int (*setrlimit)(int, const void *);
 	int (*prlimit)(int, int, const void *, void *);
 	int (*prctl)(int, ...);
+	void *syscall;
 	int (*pthread_setname_np)(uintptr_t, const char *);
 	void *(*dlopen)(const char *, int);
 	void *(*dlmopen)(long, const char *, int);

@@ -302,11 +302,15 @@ MT_INLINE int take_block(const void *p, struct mt_gone *ret_gone)
 	return 1;
 }
 
-/* A block that the present call got nested is freed: the call does not return it. */
-MT_COLD static void forget_nested(struct mt_thread *t, const void *p)
+/* 1 when the present call got this block nested; it is not looked for again. */
+MT_COLD static int forget_nested(struct mt_thread *t, const void *p)
 {
-	if (t->nested_pointer == (uint64_t)p)
-		t->nested_pointer = 0;
+	for (size_t i = 0; i < MT_NESTED_MAX; i++)
+		if (t->nested[i] == (uint64_t)p) {
+			t->nested[i] = 0;
+			return 1;
+		}
+	return 0;
 }
 
 int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone)
@@ -372,6 +376,40 @@ void mt_record_free(struct mt_thread *t, const void *p)
 		give_record(t, gone.record);
 }
 
+/* Counters of nested calls: a handler may come between a load and its store. */
+static void count_nested(uint64_t *counter, uint64_t by)
+{
+	__atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
+}
+
+static int is_nested(const struct mt_thread *t, const void *p)
+{
+	for (size_t i = 0; i < MT_NESTED_MAX; i++)
+		if (t->nested[i] == (uint64_t)p)
+			return 1;
+	return 0;
+}
+
+MT_COLD void *mt_record_nested(enum mt_enter how, struct mt_thread *t, void *p)
+{
+	size_t i = 0;
+	/* reallocarray of glibc calls realloc, calloc of musl malloc: counted there */
+	if (how != MT_ENTER_NESTED || !p || is_nested(t, p))
+		return p;
+	__atomic_or_fetch(&t->settle, MT_SETTLE_NESTED, __ATOMIC_RELAXED);
+	while (i < MT_NESTED_MAX - 1 && t->nested[i])
+		i++;
+	t->nested[i] = (uint64_t)p;
+	count_nested(&t->row->nested_allocs, 1);
+	return p;
+}
+
+MT_COLD void mt_record_returned(struct mt_thread *t, const void *p)
+{
+	if (forget_nested(t, p))
+		count_nested(&t->row->nested_allocs, -(uint64_t)1);
+}
+
 /* A place in the list of deferred frees; handlers that interrupt this one get others. NULL: full.
  */
 static struct mt_deferred *reserve_deferred(struct mt_thread *t)
@@ -393,7 +431,7 @@ void mt_record_free_nested(struct mt_thread *t, const void *p)
 		return;
 	struct mt_deferred *d = reserve_deferred(t);
 	if (!d) { /* the block is gone; its record and counters are given up */
-		mt_count(&t->row->nested_frees, 1);
+		count_nested(&t->row->nested_frees, 1);
 		return;
 	}
 	d->size = gone.size;
@@ -430,7 +468,8 @@ MT_COLD void mt_settle(void)
 	uint32_t settle;
 	while (mt_enter(&t) == MT_ENTER_TRACK) {
 		__atomic_fetch_and(&t->settle, MT_SETTLE_COUNT, __ATOMIC_RELAXED);
-		t->nested_pointer = 0;
+		for (size_t i = 0; i < MT_NESTED_MAX; i++)
+			t->nested[i] = 0;
 		while (((settle = t->settle) & MT_SETTLE_COUNT) != 0)
 			if (pop_deferred(t, settle, &gone))
 				mt_record_gone(t, &gone, 0);

@@ -114,6 +114,12 @@ void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_real
 /* free(): take and count; an unknown address is counted as such. */
 void mt_record_free(struct mt_thread *t, const void *p);
 
+/* A block that a nested call got (how), or NULL: counted, unless the outer call returns it. */
+void *mt_record_nested(enum mt_enter how, struct mt_thread *t, void *p);
+
+/* The present call returns this block: it counts as its own, not as a nested one. */
+void mt_record_returned(struct mt_thread *t, const void *p);
+
 /* free() of a nested call: the block leaves the tables now, the counters follow at mt_leave(). */
 void mt_record_free_nested(struct mt_thread *t, const void *p);
 

@@ -31,8 +31,8 @@ enum mt_sandbox {
 	MT_SANDBOX_NO_CALLS = 2, /* a filter is there: none at all */
 };
 
-enum { MT_REGIONS = 12, MT_CHUNK_RECORDS = 128, MT_DEFERRED_MAX = 16, MT_PEAK_STEP = 65536 };
-enum { MT_HELD_MAX = 4 };
+enum { MT_REGIONS = 12, MT_CHUNK_RECORDS = 128, MT_DEFERRED_MAX = 64, MT_PEAK_STEP = 65536 };
+enum { MT_HELD_MAX = 4, MT_NESTED_MAX = 8 };
 
 /* mt_thread.settle: the number of deferred frees, and a bit above it. */
 enum { MT_SETTLE_COUNT = 0xffff, MT_SETTLE_NESTED = 0x10000 };
@@ -64,9 +64,6 @@ struct mt_thread {
 	uint32_t number;          /* row in the THREADS region */
 	volatile uint32_t settle; /* what mt_leave() has to do: deferred frees, MT_SETTLE_NESTED */
 	struct mt_state_thread *row;
-	/* last block of an allocation inside the present call, which may return it; with
-	 * SETTLE_NESTED */
-	uint64_t nested_pointer;
 	uint64_t last_pointer;          /* last block that was recorded */
 	uint32_t free_head, free_count; /* live records given back by this thread */
 	uint32_t fresh_next, fresh_end; /* records of the chunk not handed out yet */
@@ -79,6 +76,8 @@ struct mt_thread {
 	uint32_t verify_in;   /* captures until the next one is verified */
 	uint32_t exec_bytes;  /* of exec_buffer */
 	volatile uint32_t held_count;
+	/* blocks that calls inside the present one got: it may return one; with MT_SETTLE_NESTED */
+	uint64_t nested[MT_NESTED_MAX];
 	uint32_t *held[MT_HELD_MAX]; /* locks that are taken or about to be: see lock.h */
 	void *exec_buffer;           /* copy of the environment for a program to start */
 	struct mt_cell_map cells;

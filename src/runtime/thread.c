@@ -154,7 +154,6 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	t->depth = 0;
 	t->held_count = 0;
 	t->label = 0;
-	t->nested_pointer = 0;
 	t->events = 0;
 	t->memo_at = (uint32_t)t->capture.counts.captures + MEMO_AFTER;
 	t->row->tid = tid;
@@ -172,7 +171,7 @@ MT_COLD void mt_thread_renew(struct mt_thread *t)
 	/* what is in these chains is given up: their ends may not meet */
 	t->free_head = t->free_count = 0;
 	t->fresh_next = t->fresh_end = 0;
-	t->nested_pointer = t->last_pointer = 0;
+	t->last_pointer = 0;
 	t->capture.generation = 0;
 	mt_capture_reset(&t->capture);
 }

@@ -8,20 +8,17 @@
  *
  *   every_step touch|fork|jump CALL COUNTS [STRIDE]
  */
-#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 
-#include "program.h"
+#include "tracker_code.h"
 
 enum { TRAP_FLAG = 0x100, MOST_PLACES = 60000, LARGE = 200000 };
 
-static uintptr_t code_from, code_to; /* of libmemtrack.so; 0: not there */
 static volatile long acted;
 static volatile long allocs, frees, maps;
 static void (*volatile act)(ucontext_t *);
@@ -273,30 +270,6 @@ static void jump(ucontext_t *c)
 
 /* --- */
 
-static void find_code(void)
-{
-	static char text[65536];
-	size_t have = 0;
-	int fd = open("/proc/self/maps", O_RDONLY);
-	for (ssize_t n; (n = read(fd, text + have, sizeof(text) - 1 - have)) > 0;)
-		have += (size_t)n;
-	close(fd);
-	for (char *line = text; line && *line;
-	     line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
-		unsigned long from, to;
-		char rights[8], *end = strchr(line, '\n');
-		if (end)
-			*end = 0;
-		if (strstr(line, "libmemtrack.so") &&
-		    sscanf(line, "%lx-%lx %7s", &from, &to, rights) == 3 && rights[2] == 'x') {
-			code_from = from;
-			code_to = to;
-		}
-		if (end)
-			*end = '\n';
-	}
-}
-
 static void write_counts(const char *path)
 {
 	char text[256];
@@ -327,7 +300,7 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[2], calls[n].name))
 			call = calls[n].call;
 	act = argv[1][0] == 't' ? touch : argv[1][0] == 'f' ? fork_here : jump;
-	find_code();
+	find_tracker_code();
 	sigaction(SIGTRAP, &action, NULL);
 	for (int n = 0; n < 100; n++)
 		exercise();

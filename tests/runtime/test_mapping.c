@@ -127,9 +127,30 @@ static void a_range_mapped_since_the_call_is_not_taken_for_the_one_that_moved(vo
 	add(t, 10, 8, 1);
 	uint32_t stamp = mt_mapping_stamp();
 	add(t, 12, 2, 2); /* the other thread's, at the place that the kernel made free */
-	assert_int_equal(mt_mapping_leave(t, at(10), 8 * PAGE, MT_MAPPING_GOES, stamp), 1);
+	mt_mapping_moved(t, at(10), 8 * PAGE, stamp);
 	memset(page + 10, 0, 2 * sizeof(page[0]));
 	memset(page + 14, 0, 4 * sizeof(page[0]));
+	compare_with_oracle();
+}
+
+/* The other thread's mapping is smaller: what moved is gone as a whole, once. */
+static void a_part_mapped_at_the_old_place_ends_the_whole_range(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	memset(page, 0, sizeof(page));
+	add(t, 10, 8, 1);
+	uint32_t stamp = mt_mapping_stamp();
+	assert_int_equal(mt_mapping_leaves(at(10), 8 * PAGE), 1);
+	add(t, 12, 2, 2);
+	assert_int_equal(t->row->totals[MT_CLASS_MMAP].frees, 1);
+	mt_mapping_moved(t, at(10), 8 * PAGE, stamp);
+	assert_int_equal(t->row->totals[MT_CLASS_MMAP].frees, 1);
+	memset(page + 10, 0, 2 * sizeof(page[0]));
+	memset(page + 14, 0, 4 * sizeof(page[0]));
+	compare_with_oracle();
+	assert_int_equal(mt_mapping_leaves(at(12), 2 * PAGE), 1);
+	mt_mapping_stays(at(12), 2 * PAGE);
+	take_away(t, 12, 1);
 	compare_with_oracle();
 }
 
@@ -138,11 +159,10 @@ static void only_a_known_range_moves(void **state)
 	struct mt_thread *t = fixture_thread();
 	memset(page, 0, sizeof(page));
 	add(t, 10, 8, 1);
-	uint32_t stamp = mt_mapping_stamp();
-	assert_int_equal(mt_mapping_leave(t, at(30), PAGE, MT_MAPPING_GOES, stamp), 0);
-	assert_int_equal(mt_mapping_leave(t, at(10), PAGE, MT_MAPPING_STAYS, stamp), 1);
-	assert_int_equal(mt_mapping_leave(t, at(17), 0, MT_MAPPING_STAYS, stamp), 1);
-	assert_int_equal(mt_mapping_leave(t, at(18), 0, MT_MAPPING_STAYS, stamp), 0);
+	assert_int_equal(mt_mapping_leaves(at(30), PAGE), 0);
+	assert_int_equal(mt_mapping_leaves(at(10), PAGE), 1);
+	assert_int_equal(mt_mapping_leaves(at(17), 0), 1);
+	assert_int_equal(mt_mapping_leaves(at(18), 0), 0);
 	compare_with_oracle();
 }
 
@@ -168,6 +188,7 @@ int main(void)
 		WITH_TABLES(a_new_mapping_replaces_what_it_covers),
 		WITH_TABLES(unknown_ranges_change_nothing),
 		WITH_TABLES(a_range_mapped_since_the_call_is_not_taken_for_the_one_that_moved),
+		WITH_TABLES(a_part_mapped_at_the_old_place_ends_the_whole_range),
 		WITH_TABLES(only_a_known_range_moves),
 		WITH_TABLES(a_break_is_a_heap_of_its_own),
 	};
