@@ -34,10 +34,10 @@ static struct r_debug *debug_struct(void)
 	return &_dl_debug_addr ? _dl_debug_addr : NULL;
 }
 
-/* Copies len bytes that may vanish at any moment; 0 or a negative errno value. */
-static int read_unsure(const void *from, void *to, size_t len)
+int mt_loader_read(const void *from, void *to, size_t len)
 {
-	if (!from)
+	/* the call below takes NULL for no question */
+	if ((uintptr_t)from < 4096 || (uintptr_t)from + len < (uintptr_t)from)
 		return -MT_EFAULT;
 	if (loader.can_read_self) {
 		long n = mt_sys_read_self(loader.pid, from, to, len);
@@ -66,6 +66,23 @@ static int read_unsure(const void *from, void *to, size_t len)
 		at += part;
 	}
 	return 0;
+}
+
+uint32_t mt_loader_read_each(const uintptr_t *from, uint32_t count, void *to, size_t len)
+{
+	struct mt_iovec local = {to, len * count}, remote[MT_LOADER_READ_MAX];
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < count; i++)
+		remote[i] = (struct mt_iovec){(void *)from[i], len};
+	if (loader.can_read_self) {
+		long got = mt_sys6(__NR_process_vm_readv, loader.pid, (long)&local, 1, (long)remote,
+				   count, 0);
+		if (got > 0)
+			n = (uint32_t)((size_t)got / len);
+	}
+	while (n < count && !mt_loader_read(remote[n].base, (char *)to + n * len, len))
+		n++;
+	return n;
 }
 
 uintptr_t mt_loader_auxv(const Elf64_auxv_t *auxv, uint64_t type)
@@ -158,7 +175,7 @@ static uint64_t mix_name(uint64_t h, const char *name)
 {
 	char c;
 	for (const char *at = name; at < name + MT_MODULE_PATH_MAX; at++) {
-		if ((at == name || (uintptr_t)at % 4096 == 0) && read_unsure(at, &c, 1))
+		if ((at == name || (uintptr_t)at % 4096 == 0) && mt_loader_read(at, &c, 1))
 			return h;
 		if (!*at)
 			return h;
@@ -186,11 +203,11 @@ static int module_from_map(const struct link_map *l, struct mt_module *ret_modul
 	const Elf64_Phdr *phdr = (const Elf64_Phdr *)mt_loader_auxv(loader.auxv, AT_PHDR);
 	uint32_t phnum = (uint32_t)mt_loader_auxv(loader.auxv, AT_PHNUM);
 	char first = 0;
-	int is_program = !l->l_prev && (read_unsure(l->l_name, &first, 1) || !first || !bias);
+	int is_program = !l->l_prev && (mt_loader_read(l->l_name, &first, 1) || !first || !bias);
 
 	if (!is_program || !phdr) {
 		Elf64_Ehdr e;
-		if (read_unsure((const void *)bias, &e, sizeof(e)) ||
+		if (mt_loader_read((const void *)bias, &e, sizeof(e)) ||
 		    !mt_mem_equal(e.e_ident, ELFMAG, SELFMAG) ||
 		    e.e_phentsize != sizeof(Elf64_Phdr))
 			return -MT_EINVAL;
@@ -198,9 +215,9 @@ static int module_from_map(const struct link_map *l, struct mt_module *ret_modul
 		phnum = e.e_phnum;
 	}
 	Elf64_Phdr last;
-	if (!phnum || read_unsure(&phdr[phnum - 1], &last, sizeof(last)))
+	if (!phnum || mt_loader_read(&phdr[phnum - 1], &last, sizeof(last)))
 		return -MT_EINVAL;
-	int err = mt_module_from_phdr_by(read_unsure, phdr, phnum, bias, ret_module);
+	int err = mt_module_from_phdr_by(mt_loader_read, phdr, phnum, bias, ret_module);
 	if (err)
 		return err;
 	ret_module->name = name_of(l, ret_module);
@@ -261,7 +278,7 @@ static int add_chain(struct mt_module_list *list, const struct link_map *at)
 	while (at && seen < MODULES_MAX) {
 		struct link_map l;
 		struct mt_module m;
-		if (read_unsure(at, &l, sizeof(l)))
+		if (mt_loader_read(at, &l, sizeof(l)))
 			return -MT_EFAULT;
 		if (!module_from_map(&l, &m))
 			add_module(list, &m);
@@ -302,12 +319,12 @@ struct mt_module_list *mt_loader_read_modules(const struct mt_module_list *previ
 	int spaces = 0, failed = 0;
 	while (d && spaces++ < NAMESPACES_MAX) {
 		struct r_debug_extended e = {.base = {0}}; /* glibc 2.35+: namespaces are chained */
-		if (read_unsure(d, &e.base, sizeof(e.base))) {
+		if (mt_loader_read(d, &e.base, sizeof(e.base))) {
 			failed = 1;
 			break;
 		}
 		failed |= add_chain(list, e.base.r_map) < 0;
-		if (e.base.r_version < 2 || read_unsure(d, &e, sizeof(e)))
+		if (e.base.r_version < 2 || mt_loader_read(d, &e, sizeof(e)))
 			break;
 		d = e.r_next ? &e.r_next->base : NULL;
 	}
@@ -334,7 +351,7 @@ uint32_t mt_loader_search_order(const struct mt_module_list *list,
 	const struct link_map *at = d ? d->r_map : NULL;
 	for (uint32_t seen = 0; at && n < max && seen < MODULES_MAX; seen++) {
 		struct link_map l;
-		if (read_unsure(at, &l, sizeof(l)))
+		if (mt_loader_read(at, &l, sizeof(l)))
 			break;
 		const struct mt_module *m = mt_module_list_find(list, (uintptr_t)l.l_ld);
 		if (m)

@@ -37,6 +37,17 @@ void mt_loader_init(const struct mt_start_block *block, int pid);
 enum mt_loader_care { MT_LOADER_TRY, MT_LOADER_CAREFUL };
 void mt_loader_set_process(int pid, enum mt_loader_care care);
 
+/* Copies len bytes that may vanish at any moment, with a system call. 0 or a negative errno value.
+ */
+int mt_loader_read(const void *from, void *to, size_t len);
+
+/*
+ * The same for len bytes from each of `count` addresses, at most MT_LOADER_READ_MAX, into `to`, one
+ * after the other. Returns how many were copied, in order, before the first that could not be.
+ */
+enum { MT_LOADER_READ_MAX = 16 };
+uint32_t mt_loader_read_each(const uintptr_t *from, uint32_t count, void *to, size_t len);
+
 /*
  * A new list of all modules: the program, the libraries of every namespace, the vdso. `previous`
  * (may be NULL) supplies `number` and `generation` of modules that are still the same (same range,

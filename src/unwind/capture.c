@@ -442,6 +442,7 @@ static MT_NOINLINE int slow_step(struct mt_capture *c, const struct mt_module_li
 	struct mt_step s = {.sp = at->sp,
 			    .ra = at->ra,
 			    .fp = at->fp,
+			    .flags = (uint32_t)at->flags,
 			    .lr = lr,
 			    .lr_known = lr != 0,
 			    .range = &c->stack,

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The uncommon steps. Nothing is read before the stack range says that it may be; module text is
- * read only inside executable segments of listed modules.
+ * The uncommon steps. Nothing is read before the stack range or the kernel says that it may be; the
+ * bytes before a guessed return address are copied by the kernel.
  */
 
 #include "unwind/step.h"
 
+#include "core/mem.h"
 #include "core/sys.h"
+#include "elf/loader.h"
 
-enum { FP_REACH = 1 << 20 }; /* a frame pointer further above SP than this is not believed */
+enum {
+	FP_REACH = 1 << 20, /* a frame pointer further above SP than this is not believed */
+	CHAIN_MAX = 256,    /* frame records that are looked at ahead */
+};
 
 static void clear_sources(struct mt_step *s)
 {
@@ -16,32 +21,22 @@ static void clear_sources(struct mt_step *s)
 	s->flags = 0;
 }
 
-/* Whether [from, to) lies in the module's code and can be read. */
-static int in_text(const struct mt_step *s, const struct mt_module *m, uintptr_t from, uintptr_t to)
-{
-	if (from < m->text_lo || to <= from || to > m->text_hi)
-		return 0;
-	/* the list may be older than the last unload: ask before touching the code */
-	return mt_stack_probe_bytes(s->asked, from, to);
-}
-
 #if defined(__x86_64__)
-/* Whether the bytes before ra are a call: e8 rel32, or ff /2 in each of its lengths. */
-static int after_call(const struct mt_step *s, const struct mt_module *m, uintptr_t ra)
+enum { CALL_BYTES = 7 };
+
+/* Whether the bytes before `end` are a call: e8 rel32, or ff /2 in each of its lengths. */
+static int is_call(const uint8_t *end)
 {
-	const uint8_t *p = (const uint8_t *)ra;
-	if (!in_text(s, m, ra - 7, ra))
-		return 0;
-	if (p[-5] == 0xe8)
+	if (end[-5] == 0xe8)
 		return 1;
-	for (int len = 2; len <= 7; len++) {
-		uint8_t modrm = p[1 - len], mod = modrm >> 6, rm = modrm & 7;
-		if (p[-len] != 0xff || (modrm >> 3 & 7) != 2)
+	for (int len = 2; len <= CALL_BYTES; len++) {
+		uint8_t modrm = end[1 - len], mod = modrm >> 6, rm = modrm & 7;
+		if (end[-len] != 0xff || (modrm >> 3 & 7) != 2)
 			continue;
 		int want = 2 + (mod == 1 ? 1 : mod == 2 ? 4 : 0);
 		if (mod != 3 && rm == 4) {
 			want += 1;
-			if (mod == 0 && (p[2 - len] & 7) == 5)
+			if (mod == 0 && (end[2 - len] & 7) == 5)
 				want += 4;
 		} else if (mod == 0 && rm == 5) {
 			want += 4;
@@ -52,11 +47,12 @@ static int after_call(const struct mt_step *s, const struct mt_module *m, uintpt
 	return 0;
 }
 #else
-static int after_call(const struct mt_step *s, const struct mt_module *m, uintptr_t ra)
+enum { CALL_BYTES = 4 };
+
+static int is_call(const uint8_t *end)
 {
-	if ((ra & 3) || !in_text(s, m, ra - 4, ra))
-		return 0;
-	uint32_t op = *(const uint32_t *)(ra - 4);
+	uint32_t op;
+	mt_mem_copy(&op, end - CALL_BYTES, sizeof(op));
 	return (op & 0xfc000000) == 0x94000000 || /* bl */
 	       (op & 0xfffffc1f) == 0xd63f0000 || /* blr */
 	       (op & 0xfefff800) == 0xd63f0800;   /* blraa, blrab and their z forms */
@@ -94,21 +90,17 @@ static int step_signal(struct mt_step *s)
 }
 
 /* The signal trampoline of a libc or kernel that gives it no unwind information. */
-static int at_sigreturn(const struct mt_step *s, const struct mt_module *m, uintptr_t pc)
+static int at_sigreturn(uintptr_t pc)
 {
 #if defined(__x86_64__)
 	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 #else
 	static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
 #endif
-	uintptr_t end = pc + sizeof(code);
-	if (m ? !in_text(s, m, pc, end)
-	      : pc < 4096 || pc >> 47 || !mt_stack_probe_bytes(s->asked, pc, end))
-		return 0;
-	for (size_t i = 0; i < sizeof(code); i++)
-		if (((const volatile uint8_t *)pc)[i] != code[i])
-			return 0;
-	return 1;
+	uint8_t found[sizeof(code)];
+	return !mt_unwind.no_calls && pc &&
+	       !mt_loader_read((const void *)pc, found, sizeof(found)) &&
+	       mt_mem_equal(found, code, sizeof(code));
 }
 
 /* The word at address, which must be in the frame or further out. 0, or -EFAULT. */
@@ -203,21 +195,88 @@ static int sp_from_record(struct mt_step *s, const struct mt_module *m)
 }
 #endif
 
+/* Whether a frame record may lie there: further out, but not far. */
+static int may_be_record(uintptr_t record, uintptr_t sp)
+{
+	return record >= sp && record - sp <= FP_REACH && !(record & 7);
+}
+
+/*
+ * The return addresses of up to MT_LOADER_READ_MAX frame records from *record on, and where to go
+ * on. Pages are asked for anew in each capture: a guessed address may lie where a stack once was.
+ */
+static uint32_t read_records(struct mt_stack_asked *asked, uintptr_t *sp, uintptr_t *record,
+			     uintptr_t *ret_ra)
+{
+	uint32_t n = 0;
+	while (n < MT_LOADER_READ_MAX && may_be_record(*record, *sp)) {
+		uintptr_t at = *record, end = at + 2 * sizeof(uintptr_t);
+		if (!mt_stack_probe_bytes(asked, at, end))
+			break;
+		ret_ra[n] = mt_step_strip(((const volatile uintptr_t *)at)[1]);
+		*record = ((const volatile uintptr_t *)at)[0];
+		*sp = end;
+		n++;
+	}
+	return n;
+}
+
+/* What a return address says of the chain that leads to it. */
+enum link { LINK_BROKEN, LINK_GENERATED, LINK_MODULE, LINK_LANDED };
+
+static enum link judge_link(const struct mt_module_list *list, uintptr_t ra, const uint8_t *code)
+{
+	const struct mt_module *m = mt_module_list_find(list, ra - 1);
+	struct mt_rule rule;
+	if (!is_call(code + CALL_BYTES) || (m && (ra < m->text_lo + CALL_BYTES || ra > m->text_hi)))
+		return LINK_BROKEN;
+	if (!m)
+		return LINK_GENERATED;
+	return mt_row_rule(m, ra - 1, &rule) == -MT_ENOENT ? LINK_MODULE : LINK_LANDED;
+}
+
+/*
+ * How many frame records from FP on are believed. Code in no module (V8's, say) may not keep the
+ * chain, so its records are believed only if they lead to code of a module: each record lies above
+ * the one before, each return address comes after a call.
+ */
+static uint32_t check_chain(const struct mt_step *s, const struct mt_module_list *list)
+{
+	uint8_t code[MT_LOADER_READ_MAX * CALL_BYTES];
+	uintptr_t sp = s->sp, record = s->fp, ra[MT_LOADER_READ_MAX];
+	uint32_t believed = 0, seen = 0, n = MT_LOADER_READ_MAX;
+	while (seen < CHAIN_MAX && n == MT_LOADER_READ_MAX) {
+		n = read_records(s->asked, &sp, &record, ra);
+		for (uint32_t i = 0; i < n; i++)
+			ra[i] -= CALL_BYTES;
+		n = mt_loader_read_each(ra, n, code, CALL_BYTES);
+		for (uint32_t i = 0; i < n; i++) {
+			enum link link =
+				judge_link(list, ra[i] + CALL_BYTES, code + i * CALL_BYTES);
+			if (link == LINK_BROKEN)
+				return believed;
+			seen++;
+			if (link != LINK_GENERATED)
+				believed = seen;
+			if (link == LINK_LANDED)
+				return believed;
+		}
+	}
+	return believed;
+}
+
 /* The frame record at FP, if all that can be checked speaks for it. */
-static int step_by_fp(struct mt_step *s, const struct mt_module_list *list)
+static int step_by_fp(struct mt_step *s, const struct mt_module_list *list, uint32_t checked)
 {
 	uintptr_t record = s->fp, fp, raw, ra;
-	if (record < s->sp || record - s->sp > FP_REACH || (record & 7))
+	if (!may_be_record(record, s->sp))
 		return MT_STACK_NO_INFO;
 	s->flags |= MT_STEP_NO_REUSE;
-	/* Asked anew in each capture: a guessed address may lie where a stack once was. */
-	if (!mt_stack_probe_bytes(s->asked, record, record + 16) ||
-	    mt_stack_word(s->range, record, &fp) || mt_stack_word(s->range, record + 8, &raw))
+	checked = checked ? checked : check_chain(s, list);
+	if (!checked || mt_stack_word(s->range, record, &fp) ||
+	    mt_stack_word(s->range, record + 8, &raw))
 		return MT_STACK_NO_INFO;
 	ra = mt_step_strip(raw);
-	const struct mt_module *m = mt_module_list_find(list, ra - 1);
-	if (!m || !after_call(s, m, ra))
-		return MT_STACK_NO_INFO;
 	s->ra = ra;
 	s->raw = raw;
 	s->ra_at = record + 8;
@@ -225,9 +284,10 @@ static int step_by_fp(struct mt_step *s, const struct mt_module_list *list)
 	s->fp_at = record;
 	s->sp = record + 16;
 	s->lr_known = 0;
-	s->flags |= MT_FRAME_BY_FP;
+	s->flags |= MT_FRAME_BY_FP | (checked - 1) << MT_STEP_CHECKED;
 #if defined(__aarch64__)
-	if (!sp_from_record(s, m))
+	const struct mt_module *m = mt_module_list_find(list, ra - 1);
+	if (m && !sp_from_record(s, m))
 		return MT_STACK_NO_INFO;
 #endif
 	return 0;
@@ -236,16 +296,17 @@ static int step_by_fp(struct mt_step *s, const struct mt_module_list *list)
 /*
  * Code without unwind information. A libc built without it (musl) marks its outermost frame by FP
  * 0, as the ABI asks. Code outside every module may change under us: nothing here is reused.
+ * before: flags of the frame; one that was reached by FP returns to where it was called.
  */
-static int step_noinfo(struct mt_step *s, const struct mt_module_list *list)
+static int step_noinfo(struct mt_step *s, const struct mt_module_list *list, uint32_t before)
 {
 	const struct mt_module *m = mt_module_list_find(list, s->ra - 1);
-	if (at_sigreturn(s, m, s->ra))
+	if (!(before & MT_FRAME_BY_FP) && at_sigreturn(s->ra))
 		return step_signal(s);
 	s->flags |= MT_STEP_USED_FP | (m ? 0 : MT_STEP_NO_REUSE);
 	if (m && !s->fp)
 		return MT_STACK_COMPLETE;
-	return step_by_fp(s, list);
+	return step_by_fp(s, list, before >> MT_STEP_CHECKED);
 }
 
 static int step_full(struct mt_step *s, const struct mt_module_list *list)
@@ -259,6 +320,7 @@ static int step_full(struct mt_step *s, const struct mt_module_list *list)
 
 int mt_step_special(struct mt_step *s, mt_row row, const struct mt_module_list *list)
 {
+	uint32_t before = s->flags;
 	clear_sources(s);
 	switch (mt_row_special_kind(row)) {
 	case MT_ROW_END:
@@ -268,7 +330,7 @@ int mt_step_special(struct mt_step *s, mt_row row, const struct mt_module_list *
 	case MT_ROW_FULL:
 		return step_full(s, list);
 	case MT_ROW_NOINFO:
-		return step_noinfo(s, list);
+		return step_noinfo(s, list, before);
 	case MT_ROW_UNSUPPORTED:
 		break;
 	}

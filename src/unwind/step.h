@@ -12,6 +12,8 @@
 enum mt_step_flags {
 	MT_STEP_USED_FP = 1 << 8,  /* the step's result depends on the frame pointer */
 	MT_STEP_NO_REUSE = 1 << 9, /* it depends on more than words that can be verified */
+	MT_STEP_CHECKED =
+		16, /* from this bit up: how many frame records further out were checked */
 };
 
 struct mt_step {
@@ -21,7 +23,8 @@ struct mt_step {
 	uintptr_t raw;        /* the word there (aarch64: perhaps signed) */
 	uintptr_t fp_at;      /* where fp was read in this step; 0: unchanged */
 	uintptr_t cfa_at;     /* where the new sp was read; 0: computed */
-	uint32_t flags;       /* of the frame reached: mt_frame_flags, mt_step_flags */
+	uint32_t flags; /* of the frame, as the step that reached it left them: mt_frame_flags,
+			   mt_step_flags */
 	uint32_t lr_known;
 	struct mt_stack_range *range; /* of the stack; changes with it */
 	struct mt_stack_asked *asked; /* of this capture */

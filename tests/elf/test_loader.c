@@ -307,6 +307,49 @@ static void a_list_read_during_changes_holds_what_stays(void **state)
 }
 #endif
 
+/* --- memory that may vanish ------------------------------------------------------------------ */
+
+/* Two pages, of which the second cannot be read. */
+static char *half_readable(void)
+{
+	size_t page = (size_t)getpagesize();
+	char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(p != MAP_FAILED);
+	for (size_t i = 0; i < page; i++)
+		p[i] = (char)i;
+	munmap(p + page, page);
+	return p + page;
+}
+
+static void check_reads(void)
+{
+	char *end = half_readable(), got[16];
+	const uintptr_t good = (uintptr_t)end - 64;
+	const uintptr_t from[] = {good, good + 1, (uintptr_t)end - 4, good};
+	assert_int_equal(mt_loader_read(end - 16, got, 16), 0);
+	assert_memory_equal(got, end - 16, 16);
+	assert_true(mt_loader_read(end - 15, got, 16) < 0);
+	for (uintptr_t low = 0; low < 4096; low += 511)
+		assert_true(mt_loader_read((const void *)low, got, 1) < 0);
+	assert_true(mt_loader_read((const void *)(UINTPTR_MAX - 3), got, 8) < 0);
+	assert_true(mt_loader_read((const void *)((uintptr_t)1 << 62), got, 8) < 0);
+	assert_int_equal(mt_loader_read_each(from, 4, got, 4), 4);
+	assert_memory_equal(got, end - 64, 4);
+	assert_memory_equal(got + 4, end - 63, 4);
+	assert_memory_equal(got + 8, end - 4, 4);
+	assert_int_equal(mt_loader_read_each(from, 4, got, 5), 2); /* the third reaches too far */
+	assert_int_equal(mt_loader_read_each(from, 0, got, 4), 0);
+	munmap(end - getpagesize(), (size_t)getpagesize());
+}
+
+static void memory_is_read_as_far_as_it_is_there(void **state)
+{
+	check_reads();
+	mt_loader_set_process(getpid(), MT_LOADER_CAREFUL);
+	check_reads();
+	mt_loader_set_process(getpid(), MT_LOADER_TRY);
+}
+
 int main(int argc, char **argv)
 {
 	main_argc = argc;
@@ -327,6 +370,7 @@ int main(int argc, char **argv)
 #endif
 		cmocka_unit_test(the_search_order_begins_with_the_program),
 		cmocka_unit_test(the_notifier_lies_in_a_module),
+		cmocka_unit_test(memory_is_read_as_far_as_it_is_there),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 		cmocka_unit_test(a_list_read_during_changes_holds_what_stays),
 #endif

@@ -31,12 +31,8 @@ PROGRAMS_MIN = 4
 
 # How libunwind may differ, the closed list: {program: {class: how many stacks at most}}. The classes
 # are those of verify_preload.c. One that does not occur is stale, and fails.
+ALLOWED = {}
 NODE_LOOPS = 30000
-ALLOWED = {
-    # Compiled JavaScript has no unwind information and lies in no module. We end the stack there, for a
-    # frame pointer is only believed when it leads to code of a module; libunwind follows it. One a loop.
-    "node": {"no_info": NODE_LOOPS},
-}
 
 PYTHON = """
 import ctypes, json

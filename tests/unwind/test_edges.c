@@ -402,11 +402,11 @@ static const uint8_t jit_code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8, 0,    0, 
 				   0,    0,    0,    0,    0,    0xff, 0xd0, 0x5d, 0xc3};
 enum { JIT_TARGET = 6, JIT_MOVE = 1, JIT_MOVE_BYTES = 3 };
 
-static void (*jit_make(int with_frame_pointer))(void)
+static void (*jit_make(int with_frame_pointer, void (*target)(void)))(void)
 {
 	uint8_t *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	void (*target)(void) = fixture_hook, (*made)(void);
+	void (*made)(void);
 	memcpy(code, jit_code, sizeof(jit_code));
 	memcpy(code + JIT_TARGET, &target, sizeof(target));
 	if (!with_frame_pointer) {
@@ -444,15 +444,48 @@ static void generated_code(void **s)
 {
 	check_oracle = CHECK_ALONE;
 	for (int i = 0; i < 3; i++)
-		jit_make(1)();
+		jit_make(1, fixture_hook)();
 	expect_clean();
 	assert_int_equal(check_result.end, MT_STACK_COMPLETE);
 	assert_true(check_result.flags & MT_FRAME_BY_FP);
 	for (int i = 0; i < 3; i++)
-		jit_make(0)();
+		jit_make(0, fixture_hook)();
 	expect_clean();
 	assert_int_equal(check_result.end, MT_STACK_NO_INFO);
 	assert_int_equal(check_result.count, 1);
+}
+
+enum { JIT_FRAMES = 40 };
+
+/* Each generated function calls the one before; number `broken` does not keep the frame pointer. */
+static void call_generated(int broken)
+{
+	void (*f)(void) = fixture_hook;
+	for (int i = 0; i < JIT_FRAMES; i++)
+		f = jit_make(i != broken, f);
+	for (int i = 0; i < 3; i++)
+		f();
+	expect_clean();
+}
+
+static void generated_code_that_keeps_the_chain_is_walked(void **s)
+{
+	check_oracle = CHECK_ALONE;
+	jit_make(1, fixture_hook)();
+	uint32_t one = check_result.count;
+	call_generated(-1);
+	assert_int_equal(check_result.end, MT_STACK_COMPLETE);
+	assert_int_equal(check_result.count, one + JIT_FRAMES); /* and call_generated() */
+}
+
+static void chain_that_leads_nowhere_is_not_believed(void **s)
+{
+	check_oracle = CHECK_ALONE;
+	for (int broken = 1; broken < JIT_FRAMES; broken += 13) {
+		call_generated(broken);
+		assert_int_equal(check_result.end, MT_STACK_NO_INFO);
+		assert_int_equal(check_result.count, 1);
+	}
 }
 #endif
 
@@ -493,6 +526,8 @@ int main(void)
 		T(code_without_information_stops_the_walk),
 		T(a_frame_pointer_leads_out_of_code_without_information),
 		T(generated_code),
+		T(generated_code_that_keeps_the_chain_is_walked),
+		T(chain_that_leads_nowhere_is_not_believed),
 #endif
 	};
 	fixture_start();
