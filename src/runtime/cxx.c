@@ -28,7 +28,10 @@ MT_INLINE void *original_of(int form)
 	return MT_LIKELY(f != NULL) ? f : find_cxx(form);
 }
 
-/* params and args as the form has them; the tail call leaves no frame. */
+/*
+ * params and args as the form has them; the tail call leaves no frame. A program that looks for a
+ * form of delete by name finds ours although nobody else has it: any other form serves.
+ */
 #define DEFINE_NEW(form, name, array, params, args) \
 	MT_HOOK_ATTR void *MT_HOOK(name) params; \
 	MT_HOOK_ATTR void *MT_HOOK(name) params \
@@ -47,6 +50,10 @@ MT_INLINE void *original_of(int form)
 	MT_HOOK_ATTR void MT_HOOK(name) params \
 	{ \
 		void(*original) params = (void(*) params)original_of(form); \
+		if (MT_UNLIKELY(!original)) { \
+			_ZdlPv(p); \
+			return; \
+		} \
 		if (MT_LIKELY(!mt_cxx_own[form])) { \
 			original args; \
 			return; \
@@ -55,6 +62,8 @@ MT_INLINE void *original_of(int form)
 		original args; \
 		mt_record_delete_end(t); \
 	}
+
+MT_HOOK_ATTR void MT_HOOK(_ZdlPv)(void *p);
 
 DEFINE_NEW(0, _Znwm, 0, (size_t size), (size))
 DEFINE_NEW(1, _Znam, 1, (size_t size), (size))

@@ -36,7 +36,8 @@ static struct {
 	char text[FOLLOW_BYTES];
 	uint32_t line[FOLLOW_LINES];
 	uint32_t lines, used;
-	char self[1024]; /* "" when we did not come by LD_PRELOAD */
+	char self[1024];     /* as LD_PRELOAD has it; "" when we did not come by it */
+	char absolute[1024]; /* the same, for a program that is started elsewhere */
 } follow;
 
 static void keep_line(const char *name, const char *value)
@@ -53,22 +54,42 @@ static void keep_line(const char *name, const char *value)
 	follow.used += (uint32_t)need;
 }
 
+static int is_word(const char *text, size_t len, const char *word)
+{
+	return mt_str_len(word) == len && mt_mem_equal(text, word, len);
+}
+
 /* Does the list (separated by blanks or colons) name us? Returns the entry, its length in *ret_len.
  */
 static const char *find_self(const char *list, size_t *ret_len)
 {
-	size_t self = mt_str_len(follow.self);
 	while (*list) {
 		size_t n = 0;
 		while (list[n] && list[n] != ':' && list[n] != ' ')
 			n++;
-		if (n == self && mt_mem_equal(list, follow.self, n)) {
+		if (is_word(list, n, follow.self) || is_word(list, n, follow.absolute)) {
 			*ret_len = n;
 			return list;
 		}
 		list += n + (list[n] != 0);
 	}
 	return NULL;
+}
+
+/* A path with a slash is relative to where we are now; a bare name is searched for anywhere. */
+static void make_absolute(void)
+{
+	struct mt_fmt f;
+	char here[512];
+	int has_slash = 0;
+	for (const char *c = follow.self; *c; c++)
+		has_slash |= *c == '/';
+	mt_fmt_init(&f, follow.absolute, sizeof(follow.absolute));
+	if (has_slash && follow.self[0] != '/' && mt_sys2(__NR_getcwd, here, sizeof(here)) > 0) {
+		mt_fmt_str(&f, here);
+		mt_fmt_str(&f, "/");
+	}
+	mt_fmt_str(&f, follow.self);
 }
 
 void mt_exec_remember(char **envp)
@@ -86,6 +107,7 @@ void mt_exec_remember(char **envp)
 		follow.self[0] = 0;
 		return;
 	}
+	make_absolute();
 	for (size_t i = 0; i < MT_ARRAY_LEN(names); i++) {
 		const char *value = mt_loader_env(envp, names[i]);
 		if (value)
@@ -206,12 +228,14 @@ static int write_preload(struct mt_fmt *f, const char *value, int with_us)
 	mt_fmt_str(f, "LD_PRELOAD=");
 	const char *after_name = f->at;
 	if (with_us && !us) {
-		mt_fmt_str(f, follow.self);
+		mt_fmt_str(f, follow.absolute);
 		mt_fmt_str(f, value && *value ? ":" : "");
 	}
 	for (const char *c = value; c && *c;) {
-		if (c == us && !with_us) { /* skip us and one separator */
-			c += len + (c[len] != 0);
+		if (c == us) {
+			mt_fmt_str(f, with_us ? follow.absolute : "");
+			c += len + (!with_us && c[len]); /* skip one separator, too */
+			us = NULL;
 			continue;
 		}
 		char one[2] = {*c++, 0};
@@ -239,7 +263,7 @@ static size_t count_lines(char *const *envp, size_t *ret_preload_bytes)
 static char *const *edit(char *const *envp, int with_us)
 {
 	size_t preload_bytes, lines = count_lines(envp, &preload_bytes), n = 0;
-	size_t text_bytes = preload_bytes + sizeof(follow.self) + PRELOAD_NAME_BYTES + 16;
+	size_t text_bytes = preload_bytes + sizeof(follow.absolute) + PRELOAD_NAME_BYTES + 16;
 	char **copy = copy_memory((lines + FOLLOW_LINES + 2) * sizeof(*copy) + text_bytes);
 	if (!copy)
 		return envp;
@@ -262,7 +286,8 @@ static int is_complete(char *const *envp)
 {
 	size_t len;
 	const char *preload = mt_loader_env((char **)envp, "LD_PRELOAD");
-	if (!preload || !find_self(preload, &len))
+	const char *us = preload ? find_self(preload, &len) : NULL;
+	if (!us || !is_word(us, len, follow.absolute))
 		return 0;
 	for (uint32_t i = 0; i < follow.lines; i++) {
 		const char *line = follow.text + follow.line[i];

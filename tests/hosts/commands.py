@@ -175,7 +175,7 @@ SELECT no_such_column FROM t;
 """
 
 PERL = r"""
-use strict; use warnings; use IO::Select;
+use strict; use warnings; use Time::HiRes;
 my %h; $h{$_ % 997} .= "x$_," for 1 .. 40000;
 print join(' ', map { "$_:" . length $h{$_} } sort { $a <=> $b } keys %h), "\n";
 my @sorted = sort { $a->[1] <=> $b->[1] || $a->[0] cmp $b->[0] } map { [ "k$_", ($_ * 7919) % 1009 ] } 1 .. 5000;
@@ -189,7 +189,7 @@ for my $i (1 .. 6) {
 my $text = `sort words.txt | head -2`; print $text;
 my $long = 'ab' x 50000; my $n = () = $long =~ /(ab)+?/g; print "$n\n";
 eval { die { code => 5 } }; print "caught $@->{code}\n";
-local $SIG{ALRM} = sub { die "alarm\n" }; eval { alarm 1; select undef, undef, undef, 5; }; print "got $@";
+local $SIG{ALRM} = sub { die "alarm\n" }; eval { Time::HiRes::ualarm(50000); select undef, undef, undef, 5; }; print "got $@";
 warn "a warning\n"; open my $f, '<', '/nonexistent' or warn "cannot: $!\n"; exit 4;
 """
 

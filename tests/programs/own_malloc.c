@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "program.h"
@@ -51,5 +52,13 @@ int main(void)
 	int own = copy >= room && copy < room + sizeof(room);
 	free(copy);
 	say("own allocator %s, frees %zu\n", own ? "yes" : "no", frees);
+	pid_t pid = fork(); /* libc allocates and frees around it */
+	if (!pid) {
+		free(mark(2777));
+		_exit(3);
+	}
+	int status = 0;
+	waitpid(pid, &status, 0);
+	say("child %d\n", WEXITSTATUS(status));
 	return 0;
 }

@@ -792,6 +792,86 @@ def wrapper_preloaded(bench, where):
     bench.both([bench.build("wrapped.c")], **{"preload_" + where: [wrapper]})
 
 
+@test_each("glibc", "musl")
+def early_and_late(bench, libc):
+    """From .preinit_array (musl has none) to exit handlers."""
+    if libc == "glibc":
+        run = bench.both([bench.build("early.c")])
+    else:
+        if not shutil.which("musl-gcc"):
+            raise Skip("needs musl-gcc")
+        run = bench.both([bench.build("early.c", "early-musl", ["-DNO_PREINIT", "-Wl,--eh-frame-hdr"], "musl-gcc")])
+    bench.expect("unknown frees", [s.sum("unknown_frees") for s in run.states], [0])
+
+
+@test_each("static", "tls", "address", "throw_and_load", "alone")
+def surroundings(bench, name):
+    if name == "static":
+        command = [bench.build("statics.cc")]
+    elif name == "address":
+        command = [bench.build("address.c", flags=["-fno-pic", "-no-pie", "-Wl,-z,lazy"])]
+    elif name == "throw_and_load":
+        bench.library("twin.c", "libtwin_a.so", ["-DNAME=twin_alpha"])
+        command = [bench.build("throw_and_load.cc", flags=["-pthread"])]
+    else:
+        bench.library("tls.c", "libtls.so")
+        command = [bench.build(name + ".c", flags=["-pthread"])]
+    run = bench.both(command)
+    bench.expect("unknown frees", [s.sum("unknown_frees") for s in run.states], [0])
+
+
+@test_each("O0", "O2")
+def vfork_optimized(bench, level):
+    bench.both([bench.build("vfork.c", "vfork-" + level, ["-" + level])])
+
+
+@test_each("glibc", "musl")
+def loaded_late(bench, libc):
+    """dlopen of the library in a program with threads. musl refuses its thread-local storage, and says so."""
+    if libc == "musl" and not shutil.which("musl-gcc"):
+        raise Skip("needs musl-gcc")
+    program = bench.build("late.c", "late-" + libc, ["-pthread"], "musl-gcc" if libc == "musl" else None)
+    environment = {"MEMTRACK_STATE_DIR": bench.work, "MEMTRACK_MODE": "full"}
+    bare = bench.run([program], False)
+    run = bench.run([program, bench.lib], False, **environment)
+    loaded = b"yes" if libc == "glibc" else b"no"
+    bench.expect("stdout", run.stdout, bare.stdout.replace(b"loaded yes", b"loaded " + loaded))
+    bench.expect("stderr", run.stderr, b"")
+    bench.expect("exit status", run.status, 0)
+
+
+@test
+def preloaded_twice(bench):
+    """Two copies of the library: each has its books, the program does not mind."""
+    twin = os.path.join(bench.work, "libtwin.so")
+    shutil.copy(bench.lib, twin)
+    bench.both([bench.build("fork.c")], marks=False, preload_after=[twin])
+
+
+@test
+def preloaded_by_a_relative_path(bench):
+    """The path is that of the start: a program that changes its directory still hands it on."""
+    link = os.path.join(bench.cwd, "relative.so")
+    if not os.path.islink(link):
+        os.symlink(bench.lib, link)
+    command = ["sh", "-c", "cd / && \"$0\"; cd /tmp && env -i \"$0\"", bench.build("leaf.c")]
+    bare = bench.run(command, False)
+    run = bench.run(command, True, LD_PRELOAD="./relative.so")
+    for what in "stdout", "stderr", "status":
+        bench.expect(what, getattr(run, what), getattr(bare, what))
+    bench.expect("leaves followed", [marks_of(s) for s in run.states if s.exe.endswith("/leaf")], ["61777x1"] * 2)
+
+
+@test_each("glibc", *ALLOCATORS)
+def operators(bench, allocator):
+    """Each of the 22 forms of operator new and delete."""
+    command = [bench.build("operators.cc")] + (["no-oom"] if allocator in ("scudo", "mimalloc") else [])
+    run = bench.both(command, marks=False, preload_after=_allocator(allocator))
+    kept = [sorted(b.size // 1000 for b in s.blocks() if 2777 <= b.size < 9900) for s in run.states]
+    bench.expect("kept blocks by their thousands", kept, [[2, 3, 4, 5, 6, 7, 8, 9]])
+    bench.expect("unknown frees", [s.sum("unknown_frees") for s in run.states], [0])
+
+
 @test
 def errno_is_preserved(bench):
     run = bench.both([bench.build("errno.c", flags=["-Wno-alloc-size-larger-than"])])
