@@ -2,139 +2,26 @@
 # SPDX-License-Identifier: MIT
 """Measures what tracking costs: each tracked run is paired with a bare run of the same command.
 
-The two runs of a pair follow each other, in changing order, and only their ratio counts, so a noisy
-machine moves both. The tool `none` is a second bare run: its spread is the noise of the figures.
+The two runs of a pair follow each other, in changing order, and only their ratio or difference counts,
+so a noisy machine moves both. The tool `none` is a second bare run: its spread is the noise of the figures.
+Tables are Markdown.
 """
 import argparse
-import hashlib
-import json
-import os
 import pathlib
-import re
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-# Name: (cpus, command). {bin} programs built here, {data} generated inputs, {work} bench/workloads.
-WORKLOADS = {
-    'mb': ('0', '{bin}/mb own 1 2000000 100000'),
-    'mb-hot': ('0', '{bin}/mb own 1 6000000 1000'),
-    'mb-2t': ('01', '{bin}/mb own 2 3000000 100000'),
-    'mb-4t': ('01', '{bin}/mb own 4 3000000 100000'),
-    'mb-cross': ('01', '{bin}/mb cross 1 2000000 0'),
-    'sqlite': ('0', "sqlite3 :memory: '.read {data}/script.sql'"),
-    'python': ('0', 'PYTHONMALLOC=malloc /usr/bin/python3 -S {work}/documents.py {data}/documents.json'),
-    'perl': ('0', '/usr/bin/perl {work}/words.pl {data}/lines.txt'),
-    'jq': ('0', 'jq -c -f {work}/group.jq {data}/documents.json'),
-    'cc1': ('0', '{cc1} -quiet -O1 {data}/program.c -o /dev/null'),
-    'git': ('0', 'git -C {data}/repository log -p -n 700'),
-    'redis': ('0', 'REDIS 100000 redis-server'),
-}
-# Name: (may use all cpus, what it needs, command). {} is the bare command, $OUT a fresh folder,
-# {build} the build folder.
-TOOLS = {
-    'none': (False, None, '{}'),
-    'empty': (False, None, 'LD_PRELOAD={bin}/empty.so {}'),
-    'memtrack': (False, '{build}/libmemtrack.so', 'LD_PRELOAD={build}/libmemtrack.so MEMTRACK_MODE=full MEMTRACK_DIR=$OUT {}'),
-    'memtrack-run': (True, '{build}/memtrack', '{build}/memtrack run -o $OUT/run.mtk -- {}'),
-    'heaptrack': (True, 'heaptrack', 'prlimit --as=8000000000 heaptrack -o $OUT/heaptrack {}'),
-}
-METRICS = {'cpu': 'cpu_s', 'wall': 'wall_s', 'rss': 'rss_kib'}
-
-
-class Bench:
-    def __init__(self, build, pairs, timeout):
-        self.pairs, self.timeout = pairs, timeout
-        home = build / 'bench'
-        cc1 = subprocess.run(['gcc', '-print-prog-name=cc1'], capture_output=True, text=True, check=False).stdout.strip()
-        self.names = {'bin': home, 'data': home / 'data', 'work': HERE / 'workloads', 'build': build, 'cc1': cc1}
-
-    def text(self, template):
-        return re.sub(r'\{(\w+)\}', lambda m: str(self.names[m[1]]), template)
-
-    def prepare(self):
-        """Builds the programs and writes the inputs, once."""
-        home = self.names['bin']
-        home.mkdir(parents=True, exist_ok=True)
-        deep = ['-fomit-frame-pointer', '-fno-optimize-sibling-calls', '-fno-ipa-icf']
-        for target, source, flags in (('runone', 'runone.c', ['-fno-builtin', '-Wl,-z,now', '-fno-plt']),
-                                      ('mb', 'workloads/mb.c', [*deep, '-g', '-pthread']),
-                                      ('empty.so', 'empty.c', ['-shared', '-fPIC'])):
-            if not (home / target).exists() or (home / target).stat().st_mtime < (HERE / source).stat().st_mtime:
-                subprocess.run(['cc', '-O2', '-D_GNU_SOURCE', '-o', home / target, HERE / source, *flags], check=True)
-        done = self.names['data'] / 'done'
-        generator = HERE / 'workloads/generate.py'
-        if not done.exists() or done.stat().st_mtime < generator.stat().st_mtime:
-            print('writing the inputs', file=sys.stderr)
-            subprocess.run([sys.executable, generator, self.names['data']], check=True)
-            done.touch()
-
-    def missing(self, command):
-        """The program that a workload or tool needs and that is not here, or None."""
-        words = [word for word in command.split() if not re.match(r'\w+=', word) and not re.match(r'(REDIS|\d+)$', word)]
-        program = words[0]
-        return None if shutil.which(program) or pathlib.Path(program).exists() else program
-
-    def run_once(self, template, command, cpus):
-        """One run; returns its measures with a hash of what it printed."""
-        out = tempfile.mkdtemp(prefix='memtrack-bench-')
-        result = os.path.join(out, 'result.json')
-        environment = dict(os.environ, OUT=out)
-        runone, timeout = str(self.names['bin'] / 'runone'), str(self.timeout)
-        if command.startswith('REDIS '):
-            _, requests, server = command.split(' ', 2)
-            start = [sys.executable, str(HERE / 'redis_run.py'), result, cpus, timeout, runone, requests, '--',
-                     'sh', '-c', 'exec env ' + template.replace('{}', server + ' "$@"'), 'sh']
-        else:
-            assignment, rest = re.match(r'((?:\w+=\S+ )*)(.*)', command).groups()
-            start = [runone, cpus, timeout, result, 'sh', '-c', 'exec env ' + assignment + template.replace('{}', rest)]
-        done = subprocess.run(start, cwd=out, env=environment, capture_output=True, check=False)
-        try:
-            measured = json.loads(pathlib.Path(result).read_text())
-        except (OSError, ValueError):
-            measured = {'status': 98}
-        measured['output'] = hashlib.sha256(done.stdout).hexdigest()
-        measured['error'] = done.stderr[-300:].decode(errors='replace')
-        pair_ns = re.search(rb'cpu_ns_per_pair ([\d.]+)', done.stderr)
-        measured['pair_ns'] = float(pair_ns[1]) if pair_ns else None
-        shutil.rmtree(out, ignore_errors=True)
-        return measured
-
-    def measure(self, workload, tool):
-        """All pairs of one workload and tool: a list of (bare, tracked)."""
-        cpus, command = WORKLOADS[workload]
-        all_cpus, _, template = TOOLS[tool]
-        command = self.text(command)
-        template = self.text(template)
-        pairs = []
-        self.run_once('{}', command, cpus)  # warms the caches
-        for number in range(self.pairs):
-            runs = [('{}', cpus), (template, '01' if all_cpus else cpus)]
-            order = (0, 1) if number % 2 == 0 else (1, 0)
-            measured = {i: self.run_once(runs[i][0], command, runs[i][1]) for i in order}
-            pairs.append((measured[0], measured[1]))
-            if measured[1]['status'] != 0:
-                break
-        return pairs
-
-
-def ratios(pairs, metric):
-    key = METRICS[metric]
-    return [tool[key] / bare[key] for bare, tool in pairs
-            if bare.get(key) and tool.get(key) and not bare.get('probed') and not tool.get('probed')]
+sys.dont_write_bytecode = True
+import figures
+from catalog import COSTS, RELATIVE_BARS, TOOLS, WALL_BARS, WORKLOADS
+from measure import HERE, Bench
 
 
 def cell(pairs, metric):
     """`median (lowest to highest)`, or what went wrong."""
-    last = pairs[-1][1]
-    if last.get('timed_out'):
-        return 'timed out'
-    if last['status'] != 0:
-        return f'exit status {last["status"]}'
-    found = ratios(pairs, metric)
+    if figures.failure(pairs):
+        return figures.failure(pairs)
+    found = figures.ratios(pairs, metric)
     if not found:
         return '-'
     return f'{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})'
@@ -143,13 +30,13 @@ def cell(pairs, metric):
 def print_tables(results, tools, metrics):
     """`results` maps (workload, tool) to pairs."""
     workloads = [w for w in WORKLOADS if any((w, tool) in results for tool in tools)]
-    counts = {len(pairs) for pairs in results.values()}
+    count = max(len(pairs) for pairs in results.values())
     for metric in metrics:
-        print(f'\n{metric}: tracked / bare, median (lowest to highest) of n = {max(counts)} pairs; '
-              'none = a second bare run\n')
+        key = figures.METRICS[metric]
+        print(f'\n{metric}: tracked / bare, median (lowest to highest) of n = {count} pairs; none = a second bare run\n')
         print('| workload | bare | ' + ' | '.join(tools) + ' |\n|---|---|' + '---|' * len(tools))
         for workload in workloads:
-            bare = [b[METRICS[metric]] for t in tools for b, _ in results.get((workload, t), []) if b.get(METRICS[metric])]
+            bare = [b[key] for t in tools for b, _ in results.get((workload, t), []) if b.get(key)]
             unit = f'{statistics.median(bare) / 1024:.0f} MiB' if metric == 'rss' else f'{statistics.median(bare):.2f} s'
             row = [cell(results[workload, t], metric) if (workload, t) in results else '' for t in tools]
             print(f'| {workload} | {unit} | ' + ' | '.join(row) + ' |')
@@ -158,16 +45,87 @@ def print_tables(results, tools, metrics):
 
 def print_notes(results):
     for (workload, tool), pairs in results.items():
-        bare_ns = [b['pair_ns'] for b, _ in pairs if b['pair_ns']]
-        tool_ns = [t['pair_ns'] for _, t in pairs if t['pair_ns']]
-        if bare_ns and tool_ns and tool not in ('none', 'empty'):
-            print(f'\n{workload}, {tool}: one malloc and free takes {statistics.median(bare_ns):.0f} ns bare, '
-                  f'{statistics.median(tool_ns):.0f} ns tracked (processor time)', end='')
+        if workload.startswith('mb') and tool not in ('none', 'empty') and not figures.failure(pairs):
+            bare_ns, tool_ns = (statistics.median(pair[i]['pair_ns'] for pair in pairs) for i in (0, 1))
+            print(f'\n{workload}, {tool}: one malloc and free takes {bare_ns:.0f} ns bare, {tool_ns:.0f} ns tracked '
+                  '(processor time)', end='')
         if any(b['output'] != t['output'] for b, t in pairs) and tool != 'heaptrack':
             print(f'\n{workload}, {tool}: the program printed something else than in the bare run', end='')
-        if pairs[-1][1]['status'] != 0:
+        if figures.failure(pairs):
             print(f'\n{workload}, {tool}: {pairs[-1][1]["error"].strip()[-200:]}', end='')
     print()
+
+
+def verdict(value, bar, noise):
+    """What to say of a value; `noise` is the least distance that can be told, in the figure's unit."""
+    if abs(value - bar) <= noise:
+        return 'not decided: within the noise'
+    return 'kept' if value <= bar else 'MISSED'
+
+
+def spread(values):
+    """Half of the interquartile range."""
+    if len(values) < 4:
+        return 0
+    low, _, high = statistics.quantiles(values, n=4)
+    return (high - low) / 2
+
+
+def wall_rows(results):
+    """Rows of the table of bars: wall ratios of programs, against the control's."""
+    for workload, bar in WALL_BARS.items():
+        pairs, control = results.get((workload, 'memtrack')), results.get((workload, 'none'))
+        if not pairs or not control:
+            continue
+        if figures.failure(pairs):
+            yield f'{workload}, wall', bar, figures.failure(pairs), '', 'MISSED'
+            continue
+        value, noise = (figures.ratios(p, 'wall') for p in (pairs, control))
+        # a median of n values moves about 1.25 / sqrt(n) as much as one of them
+        error = 1.25 * spread(noise) / len(noise) ** 0.5 + abs(statistics.median(noise) - 1)
+        yield (f'{workload}, wall tracked / bare', bar, f'{statistics.median(value):.3f}',
+               f'{statistics.median(noise):.3f}', verdict(statistics.median(value), bar, error))
+
+
+def cost_rows(costs):
+    """The other bars. `costs` maps a name of COSTS to (value, control), a control may be None."""
+    for name, (value, control) in costs.items():
+        bar, what = COSTS[name][5:]
+        relative = RELATIVE_BARS.get(name)
+        if relative and relative[0] in costs:
+            value, bar, control = value / costs[relative[0]][0], relative[1], None
+            what += f', as a multiple of {relative[0]}'
+        if bar is None:
+            continue
+        noise = abs(control) if control is not None else 0
+        yield (f'{name}: {what}', bar, f'{value:.2f}', '' if control is None else f'{control:.2f}',
+               verdict(value, bar, noise))
+
+
+def print_bars(results, costs):
+    rows = [*wall_rows(results), *cost_rows(costs)]
+    if rows:
+        print('\n| what | at most | measured | control | verdict |\n|---|---|---|---|---|')
+    for row in rows:
+        print('| ' + ' | '.join(map(str, row)) + ' |')
+    return any(row[-1] == 'MISSED' for row in rows)
+
+
+def measure_cost(bench, name):
+    """(value, control) of one of COSTS; the control is the same figure of a second bare run."""
+    cpus, command, tool, least, figure, _, _ = COSTS[name]
+    figure = getattr(figures, figure)
+    count = max(least, bench.pairs) if tool and least > 3 else least
+    if not tool:
+        bench.prepare_state()
+    pairs = bench.measure(cpus, command, tool or 'none', count)
+    if figures.failure(pairs):
+        sys.exit(f'bench: {name}: {figures.failure(pairs)}: {pairs[-1][1]["error"]}')
+    control = None
+    if tool and figure.__name__.startswith('added'):
+        control = figure(bench.measure(cpus, command, 'none', count))
+    print(f'{name}: {figure(pairs):.2f}', file=sys.stderr, flush=True)
+    return figure(pairs), control
 
 
 def choose(names, asked, what):
@@ -178,37 +136,51 @@ def choose(names, asked, what):
     return chosen
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--build', type=pathlib.Path, default=HERE.parent / 'build', help='build folder')
+    parser.add_argument('--must', action='store_true', help='measure what has a bar, and nothing else; exit 1 if one is missed')
     parser.add_argument('-t', '--tools', help='comma-separated, of: ' + ', '.join(TOOLS))
-    parser.add_argument('-w', '--workloads', help='comma-separated, of: ' + ', '.join(WORKLOADS))
-    parser.add_argument('-m', '--metrics', default='cpu,rss', help='of: cpu, wall, rss')
-    parser.add_argument('-n', '--pairs', type=int, default=5)
+    parser.add_argument('-w', '--workloads', help='comma-separated, of: ' + ', '.join(list(WORKLOADS) + list(COSTS)))
+    parser.add_argument('-m', '--metrics', default='wall,cpu,rss', help='of: wall, cpu, rss')
+    parser.add_argument('-n', '--pairs', type=int, default=15, help='pairs of each (15)')
     parser.add_argument('-T', '--timeout', type=int, default=150, help='seconds for one run')
     options = parser.parse_args()
-    tools = choose(TOOLS, options.tools or 'none,memtrack,memtrack-run,heaptrack', 'tool')
-    workloads = choose(WORKLOADS, options.workloads, 'workload')
-    metrics = choose(METRICS, options.metrics, 'metric')
+    options.tools = choose(TOOLS, options.tools or ('none,memtrack' if options.must else 'none,memtrack,memtrack-run'), 'tool')
+    options.metrics = choose(figures.METRICS, options.metrics, 'metric')
+    names = [name for name in WORKLOADS if not options.must or name in WALL_BARS] + list(COSTS)
+    options.workloads = choose([*WORKLOADS, *COSTS], options.workloads or ','.join(names), 'workload')
+    return options
+
+
+def main():
+    options = parse()
     bench = Bench(options.build.resolve(), options.pairs, options.timeout)
     bench.prepare()
+    tools = options.tools
     for tool in tools[:]:
         need = TOOLS[tool][1]
         if need and bench.missing(bench.text(need)):
             print(f'left out: tool {tool} ({bench.text(need)} is not there)')
             tools.remove(tool)
-    results = {}
-    for workload in workloads:
-        absent = bench.missing(bench.text(WORKLOADS[workload][1]))
+    results, costs = {}, {}
+    for workload in options.workloads:
+        if workload in COSTS:
+            costs[workload] = measure_cost(bench, workload)
+            continue
+        cpus, command = WORKLOADS[workload]
+        absent = bench.missing(bench.text(command))
         if absent:
             print(f'left out: workload {workload} ({absent} is not installed)')
             continue
         for tool in tools:
-            results[workload, tool] = bench.measure(workload, tool)
+            results[workload, tool] = bench.measure(cpus, command, tool, bench.pairs)
             print(f'{workload} {tool}: cpu {cell(results[workload, tool], "cpu")}', file=sys.stderr, flush=True)
     if results:
-        print_tables(results, tools, metrics)
-    return 0 if all(pairs[-1][1]['status'] == 0 for pairs in results.values()) else 1
+        print_tables(results, tools, options.metrics)
+    missed = print_bars(results, costs)
+    failed = any(figures.failure(pairs) for pairs in results.values())
+    return 1 if failed or (options.must and missed) else 0
 
 
 if __name__ == '__main__':

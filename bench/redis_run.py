@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""usage: redis_run.py RESULT CPUS TIMEOUT_S RUNONE REQUESTS -- SERVER COMMAND...
+"""usage: redis_run.py RESULT CPUS TIMEOUT_S RUNONE REQUESTS [NAME=VALUE...] SERVER COMMAND...
 
 Starts the (perhaps tracked) redis-server, drives it with redis-benchmark on another cpu and shuts it
 down. The result has the client's wall time, processor time and peak RSS of the server's processes.
@@ -38,7 +38,7 @@ def main():
     folder = tempfile.mkdtemp()
     path = os.path.join(folder, 'socket')
     server = subprocess.Popen(
-        [runone, cpus, timeout, result, *sys.argv[7:], '--unixsocket', path, '--port', '0', '--save', '',
+        [runone, cpus, timeout, result, *sys.argv[6:], '--unixsocket', path, '--port', '0', '--save', '',
          '--appendonly', 'no', '--daemonize', 'no', '--loglevel', 'warning', '--dir', folder],
         stdout=subprocess.DEVNULL)
     status, wall = 1, None

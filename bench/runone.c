@@ -3,15 +3,16 @@
  * Runs one command and writes what it cost as one line of JSON: wall and processor seconds of the
  * whole waited-for tree, peak RSS in KiB of its largest process, exit status.
  *
- *   runone CPUS TIMEOUT_S RESULT COMMAND [ARGUMENT...]
+ *   runone CPUS TIMEOUT_S RESULT [NAME=VALUE...] COMMAND [ARGUMENT...]
  *
- * CPUS is a string of digits: "0", "01". Kept small, because a child's peak RSS starts from the
- * size of the process that forked it.
+ * CPUS is a string of digits: "0", "01". The variables are set for the command alone. Kept small,
+ * because a child's peak RSS starts from the size of the process that forked it.
  */
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -51,6 +52,10 @@ static _Noreturn void become(const char *cpus, char **argv)
 			CPU_SET(*c - '0', &set);
 	setsid();
 	sched_setaffinity(0, sizeof(set), &set);
+	for (; argv[0] && strchr(argv[0], '='); argv++)
+		putenv(argv[0]);
+	if (!argv[0])
+		_exit(2);
 	execvp(argv[0], argv);
 	perror(argv[0]);
 	_exit(127);

@@ -2,7 +2,7 @@
 /*
  * A small order service with three leaks, for `./x demo`. It reads orders, keeps the latest ones in
  * a cache and prints totals; it works, and it grows:
- *   1. cache_put() overwrites a slot and forgets the order that was there      (the large one)
+ *   1. cache_put() overwrites a slot and forgets the order there, with its name  (two call sites)
  *   2. order_parse() returns early for a malformed line and forgets its buffer
  *   3. settings_load() never gives back the name it copied                     (once, harmless)
  */

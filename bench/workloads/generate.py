@@ -92,6 +92,7 @@ def main():
     write_json(folder / 'documents.json', 8000)
     write_lines(folder / 'lines.txt', 24000)
     write_c(folder / 'program.c', 250)
+    write_c(folder / 'clang.c', 70)
     if not os.path.isdir(folder / 'repository'):
         make_repository(folder / 'repository', 1200)
 

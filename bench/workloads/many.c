@@ -5,7 +5,7 @@
  *   many STACKS BLOCKS   STACKS is at most 100000
  *
  * A stack is one path through LEVELS levels of ten functions, by the digits of its number; each
- * level's function is entered through another one of its own. Sizes are mixed from 16 to 120 bytes.
+ * level's function is entered through another one of its own. Sizes are mixed from 64 to 128 bytes.
  * Nothing is freed.
  */
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void (*const step[10])(unsigned, unsigned) = {outer0, outer1, outer2, out
 
 static NOINLINE void leaf(void)
 {
-	char *volatile block = malloc(16 + number * 7 % 105);
+	char *volatile block = malloc(64 + number * 7 % 65);
 
 	if (!block)
 		abort();

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,18 +139,42 @@ static int list(const struct mt_live_states *states, uint64_t interval_ns, struc
 	return mt_grid_write(&g, 0, out);
 }
 
+/* The last part of a sentence: "cannot create 'DIR/4711.mtk': No such file or directory". */
+static const char *reason_of(const char *why)
+{
+	const char *colon = why ? strrchr(why, ':') : NULL;
+
+	return colon ? colon : why ? why : "";
+}
+
+/* Whether an earlier file is kept for the same reason: the list has them all. */
+static bool is_repeated(const struct mt_collection *c, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (c->item[i].kind == MT_KEPT &&
+		    !strcmp(reason_of(c->item[i].why), reason_of(c->item[at].why)))
+			return true;
+	return false;
+}
+
 static void tell_collected(const struct mt_collection *c)
 {
+	size_t more = 0;
+
 	for (size_t i = 0; i < c->count; i++) {
 		const struct mt_collect_item *item = &c->item[i];
 
 		if (item->kind == MT_COLLECTED)
 			mt_complain("%s (pid %d) has ended: its state is now in '%s'",
 				    item->program, (int)item->pid, item->path);
+		else if (item->kind == MT_KEPT && is_repeated(c, i))
+			more++;
 		else if (item->kind == MT_KEPT)
 			mt_complain("%s (pid %d) has ended: its state stays in '%s': %s",
 				    item->program, (int)item->pid, item->path, item->why);
 	}
+	if (more)
+		mt_complain("%zu more states stay where they are for the same reason", more);
 }
 
 static int run(const void *opaque, const struct mt_operands *operands)

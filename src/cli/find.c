@@ -28,6 +28,7 @@ void mt_live_states_done(struct mt_live_states *s)
 	for (size_t i = 0; i < s->count; i++) {
 		free(s->item[i].path);
 		free(s->item[i].program);
+		free(s->item[i].called);
 	}
 	free(s->item);
 	*s = (struct mt_live_states){0};
@@ -36,7 +37,7 @@ void mt_live_states_done(struct mt_live_states *s)
 static int add_state(struct mt_live_states *s, const char *path)
 {
 	struct mt_live_state state = {0}, *item;
-	char exe[STRING_MAX] = "";
+	char exe[STRING_MAX] = "", command[STRING_MAX] = "";
 
 	for (size_t i = 0; i < s->count; i++)
 		if (!strcmp(s->item[i].path, path))
@@ -44,15 +45,19 @@ static int add_state(struct mt_live_states *s, const char *path)
 	if (mt_mtk_read_header(path, &state.header, NULL))
 		return 0;
 	mt_mtk_read_string(path, state.header.exe_string, exe, sizeof(exe), NULL);
+	mt_mtk_read_string(path, state.header.cmdline_string, command, sizeof(command), NULL);
+	command[strcspn(command, " ")] = 0;
 	item = mt_alloc_grow(s->item, &s->capacity, s->count + 1, sizeof(*item));
 	if (!item)
 		return -ENOMEM;
 	s->item = item;
 	state.path = strdup(path);
 	state.program = strdup(mt_path_base(exe));
-	if (!state.path || !state.program) {
+	state.called = strdup(mt_path_base(command));
+	if (!state.path || !state.program || !state.called) {
 		free(state.path);
 		free(state.program);
+		free(state.called);
 		return -ENOMEM;
 	}
 	state.is_running = mt_mtk_process_alive(&state.header);
@@ -161,7 +166,7 @@ static bool is_match(const struct mt_live_state *s, const char *operand)
 	if (!s->is_running)
 		return false;
 	if (!strncmp(operand, "name:", 5))
-		return !strcmp(s->program, operand + 5);
+		return !strcmp(s->program, operand + 5) || !strcmp(s->called, operand + 5);
 	return s->header.pid == atoi(operand);
 }
 

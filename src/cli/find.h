@@ -13,7 +13,8 @@
 /* A state file that is being written, or was when its process ended. */
 struct mt_live_state {
 	char *path;    /* owned */
-	char *program; /* owned */
+	char *program; /* owned: last part of the executable's path */
+	char *called;  /* owned: the same of the name that it was started by, as a link's */
 	struct mt_state_header header;
 	int is_running;
 };

@@ -208,6 +208,10 @@ struct mt_suppressions *mt_load_suppressions(const struct mt_text_list *files, b
 					    strlen(default_suppressions), err);
 	for (uint32_t i = 0; i < files->count && !code; i++)
 		code = mt_suppressions_read_file(s, files->text[i], err);
+	if (!code && mt_suppressions_skipped(s))
+		mt_complain("%" PRIu32 " suppressions are of other tools or kinds than "
+			    "Memcheck:Leak and not used",
+			    mt_suppressions_skipped(s));
 	if (code) {
 		mt_suppressions_free(s);
 		return NULL;

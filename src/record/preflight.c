@@ -210,7 +210,7 @@ static enum mt_preflight_why check_elf(const char *path, struct mt_err *err)
 		return refuse(
 			err, MT_PREFLIGHT_NOT_TRACKABLE, -ENOEXEC,
 			"'%s' is statically linked: LD_PRELOAD has no effect in it; link it with "
-			"-Wl,--wrap=malloc and libmemtrack-wrap.a, or include memtrack.h",
+			"$(pkg-config --libs memtrack-wrap), or include memtrack.h",
 			path);
 	if (look.sanitizer[0])
 		return refuse(

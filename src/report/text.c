@@ -231,6 +231,9 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 			mt_buf_printf(out, "; %" PRIu64 " of them %s steadily", v.growing,
 				      plural(v.growing, "grows", "grow"));
 	}
+	if (v.rows && t->suppressed_sites)
+		mt_buf_printf(out, "; suppressed and not counted here: %s",
+			      mt_units_size(t->suppressed_bytes, size));
 	mt_buf_printf(out, "%s\n", mt_text_end(r));
 	if (r->modules && *r->modules)
 		mt_text_line(out, "  only sites in modules '", r->modules,
@@ -307,6 +310,10 @@ static void add_totals(const struct mt_report *r, const struct mt_totals *t, str
 		mt_buf_printf(out, "  processes  %" PRIu32 ", listed below\n", r->profile_count);
 	}
 	add_total(out, "live", t->live_bytes, t->live_count, "block", "blocks");
+	if (t->untracked_allocs) /* their frees were of unknown addresses */
+		mt_buf_printf(out, " at most: %s %s not followed, the block table was full",
+			      mt_units_count(t->untracked_allocs, text),
+			      plural(t->untracked_allocs, "block was", "blocks were"));
 	mt_buf_addc(out, '\n');
 	add_peak(r, t, out);
 	add_total(out, "allocated", t->alloc_bytes, t->allocs, "allocation", "allocations");

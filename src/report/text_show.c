@@ -211,7 +211,13 @@ static int show_heaps(const struct mt_report *r, struct mt_buf *out)
 		mt_grid_add(&g, mt_units_count(sums[i].allocs, text));
 		mt_grid_add(&g, mt_units_count(sums[i].frees, text));
 	}
-	return mt_grid_write(&g, 2, out);
+	if (mt_grid_write(&g, 2, out))
+		return -ENOMEM;
+	mt_buf_adds(out,
+		    "mmap and brk count calls of the program and its libraries; mappings that the "
+		    "C library makes itself\n(thread stacks, arenas and large blocks of malloc, "
+		    "buffers) are not seen\n");
+	return 0;
 }
 
 static void add_fact(struct mt_grid *g, const char *name, uint64_t count)

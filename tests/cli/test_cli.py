@@ -839,10 +839,10 @@ def processes_can_be_looked_at_while_they_end(b):
 
 @needs_library
 def a_running_process_can_be_looked_at(b):
-    name = "subj%d" % os.getpid()
-    program = os.path.join(b.dir, name)
-    shutil.copy(SUBJECT, program)
-    p = b.start("run", "--report=none", program, "signal")
+    name, link = "subj%d" % os.getpid(), "link%d" % os.getpid()
+    shutil.copy(SUBJECT, os.path.join(b.dir, name))
+    os.symlink(name, os.path.join(b.dir, link))
+    p = b.start("run", "--report=none", os.path.join(b.dir, link), "signal")
     p.stdout.readline()
     listing = b.run("ps", "--interval=10ms").stdout
     row = [line.split() for line in listing.splitlines() if name in line]
@@ -850,7 +850,7 @@ def a_running_process_can_be_looked_at(b):
     if row:
         b.expect("mode", row[0][1], "full")
         b.expect("live with the buffer of stdout", row[0][2:4], ["23.5", "KiB"])
-        for operand in [row[0][0], "name:" + name]:
+        for operand in [row[0][0], "name:" + name, "name:" + link]:
             report = json.loads(b.run("report", "--json", operand).stdout)
             b.expect(operand, (report["processes"][0]["running"], report["top_leak_sites"][0]["bytes"]), (True, 20000))
         b.expect("diff", b.run("diff", row[0][0], row[0][0]).returncode, 0)
@@ -894,6 +894,31 @@ def a_full_output_directory_loses_nothing(b):
         b.expect(path, b.run("report", path).returncode, 0)
         os.unlink(path)
     b.run("ps")
+
+
+@needs_library
+def states_that_stay_for_one_reason_are_told_once(b):
+    kept = []
+    for gone in "gone1", "gone2", "gone3":
+        os.mkdir(os.path.join(b.dir, gone))
+        done = b.run("run", "--report=none", "-o", gone + "/%p.mtk", "sh", "-c", "rm -r %s; exec %s" % (gone, SUBJECT))
+        kept += re.findall(r"stays in '([^']+)'", done.stderr)
+    done = b.run("ps") # others of this machine may be among them
+    told = [line for line in done.stderr.splitlines() if "stays in" in line and "No such file or directory" in line]
+    more = re.search(r"(\d+) more states stay where they are for the same reason", done.stderr)
+    b.expect("told", (len(told), more is not None and int(more[1]) >= len(kept) - 1), (1, True))
+    b.expect("listed", [path for path in kept if path + " (left behind)" not in done.stdout], [])
+    for path in kept:
+        os.unlink(path)
+    b.run("ps")
+
+
+@needs_library
+def skipped_suppressions_are_counted(b):
+    with open(os.path.join(b.dir, "s"), "w", encoding="ascii") as f:
+        f.write("{\n a\n Memcheck:Cond\n fun:x\n}\n{\n b\n Helgrind:Race\n fun:y\n}\nleak:zzz\n")
+    done = b.run("report", "--suppressions=s", b.sample())
+    b.expect("stderr", done.stderr.count("2 suppressions are of other tools or kinds than Memcheck:Leak"), 1)
 
 
 @needs_library

@@ -159,7 +159,7 @@ static void static_programs_are_told_the_way(void **state)
 	file.ph.p_type = PT_LOAD;
 	expect(make("static", &file, sizeof(file), 0755), MT_PREFLIGHT_NOT_TRACKABLE,
 	       "is statically linked: LD_PRELOAD has no effect in it; link it with "
-	       "-Wl,--wrap=malloc");
+	       "$(pkg-config --libs memtrack-wrap)");
 	file.h.e_type = ET_REL;
 	expect(make("object", &file, sizeof(file), 0755), MT_PREFLIGHT_NOT_EXECUTABLE,
 	       "an ELF object or core file");

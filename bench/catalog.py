@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""What is measured, with which tools, and the bars that the project must keep. README.md explains each."""
+
+# Name: (cpus, command). {bin} programs built here, {data} generated inputs, {work} bench/workloads.
+WORKLOADS = {
+    'mb': ('0', '{bin}/mb own 1 2000000 100000'),
+    'mb-hot': ('0', '{bin}/mb own 1 6000000 1000'),
+    'mb-2t': ('01', '{bin}/mb own 2 3000000 100000'),
+    'mb-4t': ('01', '{bin}/mb own 4 3000000 100000'),
+    'mb-cross': ('01', '{bin}/mb cross 1 2000000 0'),
+    'sqlite': ('0', "sqlite3 :memory: '.read {data}/script.sql'"),
+    'python': ('0', 'PYTHONMALLOC=malloc /usr/bin/python3 -S {work}/documents.py {data}/documents.json'),
+    'perl': ('0', '/usr/bin/perl {work}/words.pl {data}/lines.txt'),
+    'jq': ('0', 'jq -c -f {work}/group.jq {data}/documents.json'),
+    'cc1': ('0', '{cc1} -quiet -O1 {data}/program.c -o /dev/null'),
+    'clang': ('0', 'clang -cc1 -O2 -emit-obj {data}/clang.c -o /dev/null'),
+    'git': ('0', 'git -C {data}/repository log -p -n 700'),
+    'redis': ('0', 'REDIS 120000 redis-server'),
+}
+
+# Name: (may use all cpus, what it needs, command). {} is the bare command, $OUT a fresh folder, {build} the build
+# folder.
+TOOLS = {
+    'none': (False, None, '{}'),
+    'empty': (False, None, 'LD_PRELOAD={bin}/empty.so {}'),
+    'memtrack': (False, '{build}/libmemtrack.so',
+                 'LD_PRELOAD={build}/libmemtrack.so MEMTRACK_MODE=full MEMTRACK_DIR=$OUT {}'),
+    'memtrack-run': (True, '{build}/memtrack', '{build}/memtrack run -o $OUT/run.mtk -- {}'),
+    'lsan': (False, '{lsan}', 'LD_PRELOAD={lsan} LSAN_OPTIONS=exitcode=0:log_path=$OUT/lsan {}'),
+    'heaptrack': (True, 'heaptrack', 'prlimit --as=8000000000 heaptrack -o $OUT/heaptrack {}'),
+}
+
+# Highest wall time, tracked / bare, of tool `memtrack`.
+WALL_BARS = {'sqlite': 1.10, 'redis': 1.43, 'python': 1.50, 'perl': 1.33, 'jq': 1.20, 'cc1': 1.25, 'clang': 1.20,
+             'git': 1.23}
+
+BLOCKS, THREADS, MIB = 1000000, 1000, 1 << 20
+
+# What is not a ratio. Name: (cpus, command, tool, pairs at least, figure, highest value, what it is). The figure is a
+# function of figures.py that makes a number of the pairs.
+COSTS = {
+    'pair-hot': ('0', '{bin}/mb hot 1 6000000 16', 'memtrack', 15, 'added_pair_ns', 40,
+                 'ns added to malloc and free: one stack of 25 frames, 16 live blocks'),
+    'pair-cold': ('0', '{bin}/mb hot 1 3000000 100000', 'memtrack', 15, 'added_pair_ns', 150,
+                  'the same with 100,000 live blocks, replaced at random'),
+    'pair-2t': ('01', '{bin}/mb hot 2 12000000 32', 'memtrack', 15, 'added_pair_ns', None,
+                'the same as pair-hot in each of two threads'),
+    'start': ('0', '/bin/true', 'memtrack', 40, 'added_ms', 3, 'ms added to the run of `true` by the library'),
+    'start-run': ('01', '/bin/true', 'memtrack-run', 40, 'whole_ms', 20, 'ms for `memtrack run true` in all'),
+    'block': ('0', '{bin}/many 100 %d' % BLOCKS, 'memtrack', 3, 'block_bytes', 48,
+              'bytes of memory added for a live block of 64 to 128 bytes, beyond 16 MiB'),
+    'threads': ('01', '{bin}/threads %d' % THREADS, 'memtrack', 3, 'added_mib', 16,
+                'MiB of memory added by 1000 idle threads'),
+    'report': ('0', '{build}/memtrack report --no-symbols {data}/many.mtk', None, 5, 'whole_cpu_s', 2,
+               's of processor time for a report of 5 million live blocks of 100,000 stacks'),
+    'report-memory': ('0', '{build}/memtrack report --no-symbols {data}/many.mtk', None, 1, 'whole_mib', 200,
+                      'MiB of memory for that report'),
+}
+# The cost of one, as a multiple of the other's, may be at most this.
+RELATIVE_BARS = {'pair-2t': ('pair-hot', 1.3)}
