@@ -2,6 +2,8 @@
 /* The private arena. Untouched pages cost nothing, so it is reserved large. */
 #include "runtime/arena.h"
 
+#include "core/fmt.h"
+#include "core/mem.h"
 #include "core/sys.h"
 #include "runtime/rt.h"
 
@@ -9,12 +11,55 @@
 static size_t kept_at, kept_end;
 static uint32_t kept_is_free;
 
+/* The first `bytes` - 1 bytes of a file as text; "" when it cannot be read. */
+static void read_text(const char *path, char *text, size_t bytes)
+{
+	long fd = mt_sys_open(path, MT_O_RDONLY | MT_O_CLOEXEC, 0), n = 0;
+	if (fd >= 0) {
+		n = mt_sys_read((int)fd, text, bytes - 1);
+		mt_sys_close((int)fd);
+	}
+	text[n > 0 ? n : 0] = 0;
+}
+
+/* The number behind a word of /proc/meminfo, in bytes; 0 when it is not there. */
+static uint64_t memory_of(const char *text, const char *word)
+{
+	uint64_t kib = 0;
+	for (; *text; text++) {
+		if (!mt_str_starts(text, word))
+			continue;
+		text += mt_str_len(word);
+		while (*text == ' ')
+			text++;
+		return mt_fmt_parse_u64(&text, &kib) ? 0 : kib << 10;
+	}
+	return 0;
+}
+
+/*
+ * Where the kernel commits memory strictly, all that is reserved counts as used, and at each fork
+ * once more: what may still be committed. Elsewhere UINT64_MAX.
+ */
+static uint64_t committable(void)
+{
+	enum { STRICT = '2' };
+	char text[4096];
+	read_text("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+	if (text[0] != STRICT)
+		return UINT64_MAX;
+	read_text("/proc/meminfo", text, sizeof(text));
+	uint64_t limit = memory_of(text, "CommitLimit:"), used = memory_of(text, "Committed_AS:");
+	return limit > used ? limit - used : 0;
+}
+
 int mt_arena_reserve(void)
 {
 	struct mt_rlimit64 limit = {UINT64_MAX, UINT64_MAX};
 	size_t bytes = (size_t)8 << 30;
 	mt_sys_getrlimit(MT_RLIMIT_AS, &limit);
-	while (bytes > limit.cur / 16 && bytes > 1 << 20)
+	uint64_t most = MT_MIN(limit.cur, committable()) / 16;
+	while (bytes > most && bytes > 1 << 20)
 		bytes /= 2;
 	for (; bytes >= 1 << 20; bytes /= 2) {
 		long at = mt_sys_mmap(NULL, bytes, MT_PROT_READ | MT_PROT_WRITE,

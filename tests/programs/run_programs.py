@@ -16,6 +16,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -297,6 +298,31 @@ def _build_32(bench, name, flags):
     return path
 
 
+@test
+def file_capabilities(bench):
+    """A program that gains rights by them loads no library: refused, in words, for whoever gains any."""
+    if os.getuid():
+        raise Skip("needs root")
+    path = os.path.join(bench.cwd, "capable")
+    shutil.copy(bench.build("leaf.c"), path)
+    try:
+        os.setxattr(path, "security.capability", struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0))
+    except OSError as error:
+        raise Skip("file capabilities cannot be set: %s" % error.strerror) from error
+    if os.statvfs(path).f_flag & os.ST_NOSUID:
+        raise Skip("the build directory is mounted nosuid")
+    os.chmod(bench.work, 0o777)
+    command = [os.path.join(bench.options.build, "memtrack"), "run", "-o", os.path.join(bench.work, "x.mtk"), "--", path]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=False, user=65534, group=65534, extra_groups=[])
+    except PermissionError as error:
+        raise Skip("the build directory is not for everybody") from error
+    bench.expect("exit status", run.returncode, 1)
+    bench.expect("lines on stderr", run.stderr.count("\n"), 1)
+    if "has file capabilities" not in run.stderr:
+        bench.problem("stderr %r" % run.stderr)
+
+
 # ---- descriptors, limits, places -----------------------------------------------------------------
 
 @test
@@ -405,10 +431,36 @@ def read_only_cwd(bench):
     _private_mounts(bench, "mount -t tmpfs -o ro tmpfs /mnt && cd /mnt && mount -t tmpfs tmpfs /dev/shm", whole=True)
 
 
-def _private_mounts(bench, setup, whole=False):
-    """Runs churn.c after `setup` in mounts of its own; /tmp is empty there, too."""
+@test
+def strict_overcommit(bench):
+    """Where reserved memory counts as used, little is reserved. The kernel's settings are given by other files."""
+    _need_mounts()
+    texts = {"overcommit": "2\n", "meminfo": "MemTotal: 9 kB\nCommitLimit:    1048576 kB\nCommitted_AS:   524288 kB\n"}
+    for name, text in texts.items():
+        with open(os.path.join(bench.work, name), "w", encoding="ascii") as f:
+            f.write(text)
+    start = 'exec env LD_PRELOAD="$TRACK" "$0"'
+    strict = "mount --bind %s/overcommit /proc/sys/vm/overcommit_memory && mount --bind %s/meminfo /proc/meminfo && " % (
+        bench.work, bench.work)
+
+    def reserved_mib(script):
+        command = ["unshare", "-m", "sh", "-c", script, bench.build("reserved.c")]
+        run = bench.run(command, True, TRACK=bench.lib, LD_PRELOAD=None)
+        bench.expect("exit status, stderr", (run.status, run.stderr), (0, b""))
+        bench.compare_marks(run)
+        return int(run.stdout.split()[1])
+    bench.expect("8 GiB are reserved where it costs nothing", reserved_mib(start) > 8000, True)
+    bench.expect("less than 64 MiB are reserved with 512 MiB to commit", reserved_mib(strict + start) < 64, True)
+
+
+def _need_mounts():
     if os.getuid() or subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
         raise Skip("needs root and mount namespaces")
+
+
+def _private_mounts(bench, setup, whole=False):
+    """Runs churn.c after `setup` in mounts of its own; /tmp is empty there, too."""
+    _need_mounts()
     if bench.bin.startswith("/tmp/"):
         raise Skip("the build directory would be hidden by the mount on /tmp")
     out = os.path.join(bench.cwd, "out")
@@ -940,7 +992,6 @@ def _compare_killed(bench, directory, counts_path):
     if len(paths) != 1:
         return "state files: %s" % paths
     state = mtk.State(paths[0])
-    import struct
     with open(counts_path, "rb") as f:
         words = struct.unpack("<24Q", f.read(192))
     begun, ended = sum(words[0::8]), sum(words[1::8])
