@@ -13,7 +13,8 @@ int main(void)
 	int fd = open("/proc/self/maps", O_RDONLY);
 	while (used < sizeof(text) - 1 && (n = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
 		used += (size_t)n;
-	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+	for (char *line = text; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
 		unsigned long from, to;
 		char rights[5];
 		if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) == 3 && rights[1] == 'w' &&
