@@ -28,7 +28,8 @@ enum part { PART_ANY, PART_FUNCTION, PART_MODULE, PART_SOURCE, PART_ELLIPSIS };
 
 struct pattern {
 	enum part part;
-	const char *glob; /* '*' any text; '?' any byte if question_mark */
+	const char *glob;    /* '*' any text; '?' any byte if question_mark */
+	const char *literal; /* not NULL: glob is this text, without wildcards, between two '*' */
 	bool question_mark;
 	uint32_t line; /* PART_SOURCE; 0: any */
 };
@@ -202,7 +203,14 @@ static int read_leak_line(struct reader *r, const struct line *line, struct line
 	char *glob = mt_arena_printf(r->s->arena, "%s%.*s%s", before, (int)p.len, p.text, behind);
 	if (!glob)
 		return mt_err_no_memory(r->err);
-	int e = add_pattern(r, (struct pattern){.part = PART_ANY, .glob = glob});
+	const char *literal = NULL;
+	if (*before && *behind && !memchr(p.text, '*', p.len)) {
+		literal = mt_arena_strndup(r->s->arena, p.text, p.len);
+		if (!literal)
+			return mt_err_no_memory(r->err);
+	}
+	int e = add_pattern(r,
+			    (struct pattern){.part = PART_ANY, .glob = glob, .literal = literal});
 	return e ? e : add_rule(r, line, r->line, (struct rule){0});
 }
 
@@ -381,6 +389,8 @@ static bool glob_matches(const struct pattern *pattern, const char *text)
 	const char *p = pattern->glob, *star = NULL, *retry = NULL;
 	if (!text)
 		return false;
+	if (pattern->literal)
+		return strstr(text, pattern->literal) != NULL;
 	while (*text) {
 		if (*p == '*') {
 			star = p++;

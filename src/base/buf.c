@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 
+enum { PRINTF_ROOM = 64 }; /* most texts fit */
+
 void mt_buf_done(struct mt_buf *b)
 {
 	if (!b)
@@ -20,6 +22,11 @@ int mt_buf_reserve(struct mt_buf *b, size_t extra)
 {
 	size_t need;
 	char *grown = NULL;
+	if (b->drain && b->len >= MT_BUF_DRAIN_BYTES) {
+		b->drain(b->drain_context, b->data, b->len);
+		b->len = 0;
+		b->data[0] = 0;
+	}
 	if (b->data && extra < b->cap - b->len)
 		return 0;
 	if (!__builtin_add_overflow(b->len, extra, &need) &&
@@ -70,17 +77,24 @@ int mt_buf_pad(struct mt_buf *b, char c, size_t count)
 int mt_buf_vprintf(struct mt_buf *b, const char *fmt, va_list ap)
 {
 	va_list again;
+	int r = mt_buf_reserve(b, PRINTF_ROOM);
+	if (r)
+		return r;
 	va_copy(again, ap);
-	int len = vsnprintf(NULL, 0, fmt, again);
+	int len = vsnprintf(b->data + b->len, b->cap - b->len, fmt, again);
 	va_end(again);
+	if (len >= 0 && (size_t)len >= b->cap - b->len) { /* cut: once more with enough room */
+		b->data[b->len] = 0;
+		r = mt_buf_reserve(b, (size_t)len);
+		if (r)
+			return r;
+		vsnprintf(b->data + b->len, (size_t)len + 1, fmt, ap);
+	}
 	if (len < 0) {
+		b->data[b->len] = 0;
 		b->failed = true;
 		return -ENOMEM;
 	}
-	int r = mt_buf_reserve(b, (size_t)len);
-	if (r)
-		return r;
-	vsnprintf(b->data + b->len, (size_t)len + 1, fmt, ap);
 	b->len += (size_t)len;
 	return 0;
 }

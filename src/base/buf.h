@@ -6,6 +6,9 @@
  * A growing text or byte buffer. All-zero is a valid empty one. data is NULL or NUL-terminated at
  * data[len]. A failed append changes nothing and is remembered in `failed`, so a writer may append
  * many times and check once. Not thread-safe.
+ *
+ * A buffer with `drain` keeps at most about MT_BUF_DRAIN_BYTES: when an append finds more, the
+ * content is handed to drain() and gone. For writers that never look back at what they wrote.
  */
 
 #include <stdarg.h>
@@ -18,7 +21,10 @@ struct mt_buf {
 	char *data; /* owned */
 	size_t len, cap;
 	bool failed; /* some append was lost: no memory */
+	void (*drain)(void *context, const char *data, size_t len); /* NULL: keeps everything */
+	void *drain_context;
 };
+enum { MT_BUF_DRAIN_BYTES = 1 << 20 };
 
 /* Frees the content; the buffer is empty and usable again. NULL is allowed. */
 void mt_buf_done(struct mt_buf *b);

@@ -22,12 +22,13 @@ static int run(const void *opaque, const struct mt_operands *operands)
 {
 	const struct mt_report_options *o = &((const struct diff_options *)opaque)->common;
 	mt_auto(mt_loaded) struct mt_loaded loaded = {0};
-	mt_auto(mt_buf) struct mt_buf text = {0};
+	mt_auto(mt_output) struct mt_output out;
 	struct mt_suppress_context suppress = {0};
 	struct mt_report r;
 	struct mt_err err = {0};
 	int code;
 
+	mt_output_init(&out, o->output);
 	mt_load_catch_interrupt();
 	code = mt_loaded_add_operands(&loaded, operands, &err); /* old, new */
 	if (!code)
@@ -36,10 +37,10 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		r.profiles = loaded.profile + 1;
 		r.profile_count = 1;
 		code = mt_report_write_diff(&r, loaded.profile, 1, (enum mt_report_format)o->format,
-					    &text, &err);
+					    &out.text, &err);
 	}
 	if (!code)
-		code = mt_output_write(&text, o->output, &err);
+		code = mt_output_finish(&out, &err);
 	mt_suppressions_free(suppress.suppressions);
 	if (code)
 		mt_complain("%s", err.text);

@@ -28,21 +28,22 @@ static int run(const void *opaque, const struct mt_operands *operands)
 {
 	const struct mt_report_options *o = &((const struct report_options *)opaque)->common;
 	mt_auto(mt_loaded) struct mt_loaded loaded = {0};
-	mt_auto(mt_buf) struct mt_buf text = {0};
+	mt_auto(mt_output) struct mt_output out;
 	struct mt_suppress_context suppress = {0};
 	struct mt_report_leaks leaks = {0};
 	struct mt_report r;
 	struct mt_err err = {0};
 	int code;
 
+	mt_output_init(&out, o->output);
 	mt_load_catch_interrupt();
 	code = mt_loaded_add_operands(&loaded, operands, &err);
 	if (!code)
 		code = mt_report_options_apply(o, &loaded, &suppress, &r, &err);
 	if (!code)
-		code = mt_report_write(&r, (enum mt_report_format)o->format, &text, &err);
+		code = mt_report_write(&r, (enum mt_report_format)o->format, &out.text, &err);
 	if (!code)
-		code = mt_output_write(&text, o->output, &err);
+		code = mt_output_finish(&out, &err);
 	if (!code && o->error_exitcode)
 		mt_report_count_leaks(&r, &leaks);
 	mt_suppressions_free(suppress.suppressions);

@@ -421,14 +421,18 @@ static int load_files(const struct run *r, struct mt_loaded *loaded)
 
 static int write_report(const struct run *r, const struct mt_report *report, struct mt_err *err)
 {
-	mt_auto(mt_buf) struct mt_buf text = {0};
-	int code = mt_report_write(report, (enum mt_report_format)r->o->format, &text, err);
+	mt_auto(mt_output) struct mt_output out;
+	int code;
 
+	mt_output_init(&out, r->o->report_file);
+	if (!r->o->report_file)
+		out.text.drain = NULL; /* standard error: in one piece */
+	code = mt_report_write(report, (enum mt_report_format)r->o->format, &out.text, err);
 	if (code)
 		return code;
 	if (r->o->report_file)
-		return mt_output_write(&text, r->o->report_file, err);
-	fwrite(mt_buf_text(&text), 1, text.len, stderr);
+		return mt_output_finish(&out, err);
+	fwrite(mt_buf_text(&out.text), 1, out.text.len, stderr);
 	return 0;
 }
 

@@ -133,6 +133,16 @@ int mt_report_count_leaks(const struct mt_report *r, struct mt_report_leaks *ret
 	return 0;
 }
 
+/* A frame of a long list each: without printf. */
+static void hex_build_id(const struct mt_profile_module *m, char *to)
+{
+	for (uint32_t i = 0; i < MT_MIN(m->build_id_bytes, sizeof(m->build_id)); i++) {
+		*to++ = "0123456789abcdef"[m->build_id[i] >> 4];
+		*to++ = "0123456789abcdef"[m->build_id[i] & 15];
+	}
+	*to = 0;
+}
+
 /* Emits the lines of one frame: functions inlined into it first. */
 static void emit_frame(const struct mt_report *r, const struct mt_profile *p, uint32_t node,
 		       void (*emit)(void *context, const struct mt_stack_line *line), void *context)
@@ -150,8 +160,8 @@ static void emit_frame(const struct mt_report *r, const struct mt_profile *p, ui
 		.build_id = id,
 	};
 
-	for (uint32_t i = 0; n->module && i < MT_MIN(m->build_id_bytes, sizeof(m->build_id)); i++)
-		snprintf(id + 2 * i, 3, "%02x", m->build_id[i]);
+	if (n->module)
+		hex_build_id(m, id);
 	for (uint32_t i = 0; i < count; i++) {
 		line.function = name[i].function;
 		line.file = name[i].file;

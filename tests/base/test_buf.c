@@ -42,6 +42,31 @@ static void long_texts_grow(void **state)
 	assert_memory_equal(b.data + 39996, "8,9,", 5);
 }
 
+struct drained {
+	size_t calls, bytes, longest;
+};
+
+static void drain(void *context, const char *data, size_t len)
+{
+	struct drained *d = context;
+	assert_int_equal(data[0],
+			 d->bytes % 10 + '0'); /* nothing is missing, nothing comes twice */
+	d->calls++;
+	d->bytes += len;
+	d->longest = MT_MAX(d->longest, len);
+}
+
+static void drained_buffer_stays_short_and_loses_nothing(void **state)
+{
+	struct drained d = {0};
+	mt_auto(mt_buf) struct mt_buf b = {.drain = drain, .drain_context = &d};
+	for (int i = 0; i < 5000000; i++)
+		mt_buf_addc(&b, (char)(i % 10 + '0'));
+	assert_int_equal(d.bytes + b.len, 5000000);
+	assert_int_equal(d.calls, 4);
+	assert_true(d.longest <= MT_BUF_DRAIN_BYTES + 1);
+}
+
 static void truncation_cuts_and_never_grows(void **state)
 {
 	mt_auto(mt_buf) struct mt_buf b = {0};
@@ -97,6 +122,7 @@ int main(void)
 		cmocka_unit_test(bytes_may_hold_nul),
 		cmocka_unit_test(long_texts_grow),
 		cmocka_unit_test(truncation_cuts_and_never_grows),
+		cmocka_unit_test(drained_buffer_stays_short_and_loses_nothing),
 		cmocka_unit_test(stolen_text_belongs_to_the_caller),
 		cmocka_unit_test(lost_append_is_remembered),
 		cmocka_unit_test(length_that_overflows_is_refused),

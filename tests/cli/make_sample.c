@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes a state file for the command's tests.
- * usage: make_sample FILE [sample|hostile|missing|version|arch|order|unseen]
+ * usage: make_sample FILE [sample|hostile|missing|version|arch|order|unseen|wide]
  */
 
 #include <stdio.h>
@@ -79,6 +79,19 @@ static struct mtk_builder *make_missing(void)
 	return b;
 }
 
+/* A report that is some megabytes long. */
+static struct mtk_builder *make_wide(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+
+	for (uint32_t i = 0; i < 8000; i++)
+		mtk_builder_alloc(
+			b, 1,
+			mtk_builder_site(b, mtk_builder_node(b, 0x1000 + i, 1, 0), MT_CALL_MALLOC),
+			0x10000 * (i + 1), 5000);
+	return b;
+}
+
 static struct mtk_builder *make(const char *what)
 {
 	struct mtk_builder *b;
@@ -87,6 +100,8 @@ static struct mtk_builder *make(const char *what)
 		return make_hostile();
 	if (!strcmp(what, "missing"))
 		return make_missing();
+	if (!strcmp(what, "wide"))
+		return make_wide();
 	b = mtk_builder_sample();
 	if (!strcmp(what, "version"))
 		mtk_builder_header(b)->version_major = 9;

@@ -466,13 +466,32 @@ def devices_and_pipes_are_written_not_replaced(b):
 
 
 @test
+def long_reports_are_written_while_they_are_made(b):
+    path = b.sample("wide")
+    text = b.run("report", path, "--json").stdout
+    b.expect("rows", len(json.loads(text)["top_leak_sites"]), 8000)
+    b.expect("to a file", b.run("report", path, "--json", "-o", "file").returncode, 0)
+    with open(os.path.join(b.dir, "file"), encoding="utf-8") as f:
+        b.expect("the same", f.read() == text, True)
+    b.expect("in place", b.run("report", path, "--json", "-o", "/dev/stdout").stdout == text, True)
+    os.mkdir(os.path.join(b.dir, "closed"), 0o500)
+    if os.getuid():
+        b.fails(1, "cannot create 'closed/file': Permission denied", "report", path, "--json", "-o", "closed/file")
+    with subprocess.Popen([MEMTRACK, "report", path, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        p.stdout.readline()
+        p.stdout.close()
+        b.expect("a reader that goes away", (p.stderr.read(), p.wait(TIMEOUT_S)), (b"", 0))
+    b.expect("nothing else is left", [name for name in os.listdir(b.dir) if name.startswith("file")], ["file"])
+
+
+@test
 def a_full_disk_is_an_error(b):
-    path = b.sample()
-    with open("/dev/full", "w", encoding="ascii") as full:
-        done = subprocess.run([MEMTRACK, "report", "--no-symbols", path], stdout=full, stderr=subprocess.PIPE, text=True,
-                              check=False)
-    b.expect("status", done.returncode, 1)
-    b.expect("stderr", done.stderr, "memtrack: cannot write to standard output: No space left on device\n")
+    for path in b.sample(), b.sample("wide"):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([MEMTRACK, "report", "--json", "--no-symbols", path], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        b.expect("status", done.returncode, 1)
+        b.expect("stderr", done.stderr, "memtrack: cannot write to standard output: No space left on device\n")
     with open("/dev/full", "w", encoding="ascii") as full:
         done = subprocess.run([MEMTRACK, "help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     b.expect("help status", done.returncode, 1)
