@@ -365,6 +365,47 @@ def _nothing_hidden(bench, run, must_be_whole=False):
         bench.problem("mark missing")
 
 
+def _needs_address_space(bench, program):
+    """The least RLIMIT_AS, in MiB, with which a bare run succeeds."""
+    for mib in range(4, 64):
+        if not bench.run([program], False, limits=[(resource.RLIMIT_AS, mib << 20)]).status:
+            return mib
+    raise RuntimeError("no address space is enough")
+
+
+@test_each("RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE")
+def limit_edges(bench, kind):
+    """Limits around those at which the start or a growth of the tables fails: the program sees no difference,
+    and what there is can be read."""
+    program = bench.build("churn.c")
+    if kind == "RLIMIT_AS": # the tracker takes up to 3/16 of it, and its library's size
+        least = _needs_address_space(bench, program)
+        values = [mib << 20 for mib in (6, 7, 8, 10, 14)]
+        values += [(least + more << 20) + (least + more << 20) // 4 for more in (2, 4, 10)]
+    elif kind == "RLIMIT_FSIZE":
+        values = [0, 4096] + [kib << 10 for kib in (800, 832, 848, 896, 1536, 2560)]
+    else:
+        values = [4, 5]
+    for value in values:
+        run = bench.both([program], marks=False, limits=[(getattr(resource, kind), value)])
+        _nothing_hidden(bench, run)
+        for state in run.states:
+            _is_readable(bench, state.path)
+        if bench.problems:
+            bench.problem("at %s %d" % (kind, value))
+            return
+
+
+def _is_readable(bench, path):
+    memtrack = os.path.join(bench.options.build, "memtrack")
+    done = subprocess.run([memtrack, "report", path, "--json"], capture_output=True, check=False)
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        bench.problem("report of %s: exit %d, %r" % (path, done.returncode, done.stderr[:200]))
+        return {}
+
+
 @test_each("setuid", "chroot")
 def rights_dropped(bench, how):
     """The parent's books go on; the child is followed or counted as lost."""
@@ -420,6 +461,18 @@ def full_shm(bench, size):
         " && (cat /dev/zero >/dev/shm/filler 2>/dev/null || :)" if size == "0 free" else ""))
 
 
+@test_each("2 MiB", "4 MiB")
+def shm_full_in_the_middle(bench, size):
+    """The program itself fills the state files' place, and empties it again."""
+    run = _private_mounts(bench, "mount -t tmpfs -o size=%sm tmpfs /dev/shm" % size.split()[0], source="fill_shm.c",
+                          arguments=["/dev/shm"])
+    state = run.states[0]
+    bench.expect("mark from before", "1777x1" in marks_of(state).split(), True)
+    bench.expect("storage ended", (state.lost["storage"] > 0, state.notes & mtk.NOTE_STORAGE_ENDED), (True, 1))
+    bench.expect("lost blocks", state.lost["live_full"], state.sum("untracked_allocs"))
+    bench.expect("allocations", state.totals().allocs, 2000 + 60 * 61 // 2 + 100000 + 5 + 1000 + 3)
+
+
 @test
 def missing_shm(bench):
     """Nothing can be made in /dev/shm: the state file is in /tmp, complete."""
@@ -458,8 +511,8 @@ def _need_mounts():
         raise Skip("needs root and mount namespaces")
 
 
-def _private_mounts(bench, setup, whole=False):
-    """Runs churn.c after `setup` in mounts of its own; /tmp is empty there, too."""
+def _private_mounts(bench, setup, whole=False, source="churn.c", arguments=()):
+    """Runs a program after `setup` in mounts of its own; /tmp is empty there, too."""
     _need_mounts()
     if bench.bin.startswith("/tmp/"):
         raise Skip("the build directory would be hidden by the mount on /tmp")
@@ -467,10 +520,10 @@ def _private_mounts(bench, setup, whole=False):
     shutil.rmtree(out, ignore_errors=True)
     os.makedirs(out)
     # the state file is copied out before the mount is gone
-    script = ("mount -t tmpfs tmpfs /tmp && %s; env LD_PRELOAD=\"$TRACK\" \"$0\"; status=$?; "
+    script = ("mount -t tmpfs tmpfs /tmp && %s; env LD_PRELOAD=\"$TRACK\" \"$0\" \"$@\"; status=$?; "
               "cp --sparse=always /dev/shm/memtrack-*/*.mtk /tmp/memtrack-*/*.mtk %s 2>/dev/null; "
               "exit $status" % (setup, out))
-    command = ["unshare", "-m", "sh", "-c", script, bench.build("churn.c")]
+    command = ["unshare", "-m", "sh", "-c", script, bench.build(source)] + list(arguments)
     bare = bench.run(command, False, TRACK="")
     shutil.rmtree(out)
     os.makedirs(out)
@@ -480,6 +533,9 @@ def _private_mounts(bench, setup, whole=False):
     tracked.states = [mtk.State(path) for path in glob.glob(out + "/*.mtk")]
     bench.expect("state files", len(tracked.states), 1)
     _nothing_hidden(bench, tracked, must_be_whole=whole)
+    for state in tracked.states:
+        _is_readable(bench, state.path)
+    return tracked
 
 
 # ---- threads, signals, stacks --------------------------------------------------------------------
