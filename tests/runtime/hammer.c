@@ -33,6 +33,8 @@ static _Atomic int stop;
 static uint32_t heaps[2];
 static struct memtrack_stats before, after;
 
+static char text[100000];
+
 static uint64_t next(uint64_t *seed)
 {
 	*seed ^= *seed << 13;
@@ -44,7 +46,7 @@ static uint64_t next(uint64_t *seed)
 static void *allocate(uint64_t r, size_t size)
 {
 	void *p = NULL;
-	switch (r % 6) {
+	switch (r % 12) {
 	case 0:
 		return calloc(1, size);
 	case 1:
@@ -53,6 +55,18 @@ static void *allocate(uint64_t r, size_t size)
 		return memalign(32, size);
 	case 3:
 		return realloc(NULL, size);
+	case 4:
+		return reallocarray(NULL, 1, size);
+	case 5:
+		return aligned_alloc(16, size);
+	case 6:
+		return valloc(size);
+	case 7:
+		return pvalloc(size);
+	case 8:
+		return memtrack_malloc(size, __FILE__, __LINE__);
+	case 9: /* the byte behind the end is counted by the function itself */
+		return memtrack_strndup(text, size - 1, __FILE__, __LINE__);
 	default:
 		return malloc(size);
 	}
@@ -86,7 +100,7 @@ static void resize(struct counts *c, struct block *b, size_t size)
 	if (b->heap)
 		memtrack_heap_free(b->heap, b->p);
 	b->heap = 0;
-	b->p = realloc(b->p, size);
+	b->p = size % 3 ? realloc(b->p, size) : reallocarray(b->p, 1, size);
 	if (!b->p)
 		abort();
 	c->frees++;
@@ -108,7 +122,7 @@ __attribute__((noinline)) static int step(struct counts *c, uint64_t r, uint32_t
 	if (!pool[i].p)
 		fill(c, &pool[i], r);
 	else if (r % 4 == 0)
-		resize(c, &pool[i], r >> 12 & 1023 ? 100 : 40000);
+		resize(c, &pool[i], r >> 12 & 1023 ? 100 + (r >> 22 & 7) : 40000);
 	else
 		empty(c, &pool[i]);
 	__atomic_store_n(&taken[i], 0, __ATOMIC_RELEASE);
@@ -161,6 +175,7 @@ int main(int argc, char **argv)
 {
 	struct counts all = {0};
 	before.struct_bytes = after.struct_bytes = sizeof(before);
+	memset(text, 'x', sizeof(text) - 1);
 	heaps[0] = memtrack_heap_register("first");
 	heaps[1] = memtrack_heap_register("second");
 	free(malloc(1));
