@@ -58,7 +58,7 @@ static void *allocate(uint64_t r, size_t size)
 	case 4:
 		return reallocarray(NULL, 1, size);
 	case 5:
-		return aligned_alloc(16, size);
+		return size % 16 ? malloc(size) : aligned_alloc(16, size);
 	case 6:
 		return valloc(size);
 	case 7:
