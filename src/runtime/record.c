@@ -195,12 +195,20 @@ MT_COLD static void drop_stale(struct mt_thread *t, const void *p)
 	mt_record_gone(t, &gone, 1);
 }
 
-/* The slot is not free: a block whose free we missed, or (rarely) two blocks in one granule. */
-MT_COLD static int enter_occupied(struct mt_thread *t, uint64_t address, uint32_t *slot)
+/* Whose block the slot holds; 0: nobody's. The thread that freed the last one may have been
+ * another. */
+static uint64_t place_in(const uint32_t *slot)
 {
-	if (mt_rt.live[*slot].place == address)
+	return __atomic_load_n(&mt_rt.live[__atomic_load_n(slot, __ATOMIC_RELAXED)].place,
+			       __ATOMIC_RELAXED);
+}
+
+/* The slot is not free: a block whose free we missed, or (rarely) two blocks in one granule. */
+MT_COLD static int enter_occupied(struct mt_thread *t, uint64_t address, const uint32_t *slot)
+{
+	if (place_in(slot) == address)
 		drop_stale(t, (const void *)address);
-	return *slot && mt_rt.live[*slot].place;
+	return place_in(slot) != 0;
 }
 
 MT_COLD static int enter_large(struct mt_thread *t, uint64_t address, const struct mt_gone *b)
@@ -216,7 +224,8 @@ MT_INLINE int enter_block(struct mt_thread *t, uint64_t address, const struct mt
 	uint32_t *slot = NULL;
 	if (MT_LIKELY(b->size < MT_LARGE_BYTES))
 		slot = mt_index_slot(address);
-	if (MT_UNLIKELY(!slot || (*slot && enter_occupied(t, address, slot))))
+	if (MT_UNLIKELY(!slot || (__atomic_load_n(slot, __ATOMIC_RELAXED) &&
+				  enter_occupied(t, address, slot))))
 		return enter_large(t, address, b);
 	uint32_t r = b->record ? b->record : take_record(t);
 	if (MT_UNLIKELY(!r))
