@@ -446,7 +446,8 @@ static MT_NOINLINE int slow_step(struct mt_capture *c, const struct mt_module_li
 			    .lr = lr,
 			    .lr_known = lr != 0,
 			    .range = &c->stack,
-			    .asked = &c->asked};
+			    .asked = &c->asked,
+			    .rows = mt_unwind.rows};
 	if (c->asked.capture != c->counts.captures)
 		c->asked = (struct mt_stack_asked){.capture = c->counts.captures};
 	int end = mt_step_special(&s, row, list);

@@ -28,6 +28,8 @@ void mt_row_cache_flush(struct mt_row_cache *rows, uint32_t generation)
 	for (uint32_t s = 0; s < MT_ROW_SETS; s++)
 		for (uint32_t w = 0; w < MT_ROW_WAYS; w++)
 			__atomic_store_n(&rows->set[s][w], empty_word(0), __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < MT_LINKS; i++)
+		__atomic_store_n(&rows->link[i], 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&rows->generation, generation, __ATOMIC_RELEASE);
 }
 

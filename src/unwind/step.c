@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/sys.h"
 #include "elf/loader.h"
+#include "unwind/rowcache.h"
 
 enum {
 	FP_REACH = 1 << 20, /* a frame pointer further above SP than this is not believed */
@@ -89,18 +90,38 @@ static int step_signal(struct mt_step *s)
 	return 0;
 }
 
+static uint32_t known_of(const struct mt_step *s, const struct mt_module_list *list,
+			 uintptr_t address)
+{
+	return s->rows && list ? mt_row_cache_link(s->rows, address, list->generation) : 0;
+}
+
+static void learn(const struct mt_step *s, const struct mt_module_list *list, uintptr_t address,
+		  uint32_t verdict)
+{
+	if (s->rows && list)
+		mt_row_cache_learn_link(s->rows, address, list->generation, verdict);
+}
+
 /* The signal trampoline of a libc or kernel that gives it no unwind information. */
-static int at_sigreturn(uintptr_t pc)
+static int at_sigreturn(const struct mt_step *s, const struct mt_module_list *list, uintptr_t pc)
 {
 #if defined(__x86_64__)
 	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 #else
 	static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
 #endif
+	enum { OTHER_CODE = 7 };
+	uintptr_t key = pc ^ 1; /* apart from what is known of pc as a return address */
 	uint8_t found[sizeof(code)];
-	return !mt_unwind.no_calls && pc &&
-	       !mt_loader_read((const void *)pc, found, sizeof(found)) &&
-	       mt_mem_equal(found, code, sizeof(code));
+	if (known_of(s, list, key) == OTHER_CODE)
+		return 0;
+	if (mt_unwind.no_calls || !pc || mt_loader_read((const void *)pc, found, sizeof(found)))
+		return 0;
+	if (mt_mem_equal(found, code, sizeof(code)))
+		return 1;
+	learn(s, list, key, OTHER_CODE);
+	return 0;
 }
 
 /* The word at address, which must be in the frame or further out. 0, or -EFAULT. */
@@ -222,7 +243,7 @@ static uint32_t read_records(struct mt_stack_asked *asked, uintptr_t *sp, uintpt
 }
 
 /* What a return address says of the chain that leads to it. */
-enum link { LINK_BROKEN, LINK_GENERATED, LINK_MODULE, LINK_LANDED };
+enum link { LINK_BROKEN = 1, LINK_GENERATED, LINK_MODULE, LINK_LANDED };
 
 static enum link judge_link(const struct mt_module_list *list, uintptr_t ra, const uint8_t *code)
 {
@@ -235,6 +256,31 @@ static enum link judge_link(const struct mt_module_list *list, uintptr_t ra, con
 	return mt_row_rule(m, ra - 1, &rule) == -MT_ENOENT ? LINK_MODULE : LINK_LANDED;
 }
 
+/* Judges n return addresses in a row; after a broken one nothing matters. */
+static void judge_links(const struct mt_step *s, const struct mt_module_list *list,
+			const uintptr_t *ra, uint32_t n, enum link *ret_link)
+{
+	uint8_t code[MT_LOADER_READ_MAX * CALL_BYTES];
+	uintptr_t unknown[MT_LOADER_READ_MAX];
+	uint8_t at[MT_LOADER_READ_MAX];
+	uint32_t asked = 0, got = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t known = known_of(s, list, ra[i]);
+		ret_link[i] = known ? (enum link)known : LINK_BROKEN;
+		at[asked] = (uint8_t)i;
+		unknown[asked] = ra[i] - CALL_BYTES;
+		asked += !known;
+	}
+	if (asked)
+		got = mt_loader_read_each(unknown, asked, code, CALL_BYTES);
+	for (uint32_t i = 0; i < got; i++) {
+		enum link link = judge_link(list, ra[at[i]], code + i * CALL_BYTES);
+		ret_link[at[i]] = link;
+		if (link != LINK_BROKEN) /* what is no call now may become one */
+			learn(s, list, ra[at[i]], link);
+	}
+}
+
 /*
  * How many frame records from FP on are believed. Code in no module (V8's, say) may not keep the
  * chain, so its records are believed only if they lead to code of a module: each record lies above
@@ -242,23 +288,19 @@ static enum link judge_link(const struct mt_module_list *list, uintptr_t ra, con
  */
 static uint32_t check_chain(const struct mt_step *s, const struct mt_module_list *list)
 {
-	uint8_t code[MT_LOADER_READ_MAX * CALL_BYTES];
+	enum link link[MT_LOADER_READ_MAX];
 	uintptr_t sp = s->sp, record = s->fp, ra[MT_LOADER_READ_MAX];
 	uint32_t believed = 0, seen = 0, n = MT_LOADER_READ_MAX;
 	while (seen < CHAIN_MAX && n == MT_LOADER_READ_MAX) {
 		n = read_records(s->asked, &sp, &record, ra);
-		for (uint32_t i = 0; i < n; i++)
-			ra[i] -= CALL_BYTES;
-		n = mt_loader_read_each(ra, n, code, CALL_BYTES);
+		judge_links(s, list, ra, n, link);
 		for (uint32_t i = 0; i < n; i++) {
-			enum link link =
-				judge_link(list, ra[i] + CALL_BYTES, code + i * CALL_BYTES);
-			if (link == LINK_BROKEN)
+			if (link[i] == LINK_BROKEN)
 				return believed;
 			seen++;
-			if (link != LINK_GENERATED)
+			if (link[i] != LINK_GENERATED)
 				believed = seen;
-			if (link == LINK_LANDED)
+			if (link[i] == LINK_LANDED)
 				return believed;
 		}
 	}
@@ -301,7 +343,7 @@ static int step_by_fp(struct mt_step *s, const struct mt_module_list *list, uint
 static int step_noinfo(struct mt_step *s, const struct mt_module_list *list, uint32_t before)
 {
 	const struct mt_module *m = mt_module_list_find(list, s->ra - 1);
-	if (!(before & MT_FRAME_BY_FP) && at_sigreturn(s->ra))
+	if (!(before & MT_FRAME_BY_FP) && at_sigreturn(s, list, s->ra))
 		return step_signal(s);
 	s->flags |= MT_STEP_USED_FP | (m ? 0 : MT_STEP_NO_REUSE);
 	if (m && !s->fp)

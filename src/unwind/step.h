@@ -28,6 +28,7 @@ struct mt_step {
 	uint32_t lr_known;
 	struct mt_stack_range *range; /* of the stack; changes with it */
 	struct mt_stack_asked *asked; /* of this capture */
+	struct mt_row_cache *rows;    /* where verdicts on code are kept; NULL: nowhere */
 };
 
 /* The address without a pointer-authentication code. */

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "unwind/rowcache.h"
 #include "unwind/stack.h"
 
 #define OPAQUE __attribute__((noinline, noclone))
@@ -476,6 +477,10 @@ static void generated_code_that_keeps_the_chain_is_walked(void **s)
 	call_generated(-1);
 	assert_int_equal(check_result.end, MT_STACK_COMPLETE);
 	assert_int_equal(check_result.count, one + JIT_FRAMES); /* and call_generated() */
+	uint32_t known = 0; /* the next stack through this code needs no call to look at it */
+	for (uint32_t i = 0; i < MT_LINKS; i++)
+		known += mt_unwind.rows->link[i] != 0;
+	assert_true(known > JIT_FRAMES / 2);
 }
 
 static void chain_that_leads_nowhere_is_not_believed(void **s)
@@ -489,6 +494,25 @@ static void chain_that_leads_nowhere_is_not_believed(void **s)
 }
 #endif
 
+static void verdicts_on_code_are_kept_for_their_list(void **s)
+{
+	struct mt_row_cache *rows = fixture_zeros(mt_row_cache_bytes());
+	uintptr_t at = 0x7f0012345678;
+
+	mt_row_cache_flush(rows, 5);
+	mt_row_cache_learn_link(rows, at, 5, 3);
+	assert_int_equal(mt_row_cache_link(rows, at, 5), 3);
+	assert_int_equal(mt_row_cache_link(rows, at, 6), 0);
+	assert_int_equal(mt_row_cache_link(rows, at ^ 0x1001, 5), 0); /* the same word */
+	mt_row_cache_flush(rows, 6);
+	assert_int_equal(mt_row_cache_link(rows, at, 5), 0);
+	mt_row_cache_learn_link(rows, at | (uintptr_t)1 << 60, 6,
+				3); /* too high to be told apart */
+	assert_int_equal(mt_row_cache_link(rows, at | (uintptr_t)1 << 60, 6), 0);
+	assert_int_equal(mt_row_cache_link(rows, at, 6), 0);
+	munmap(rows, mt_row_cache_bytes());
+}
+
 static void a_page_is_asked_about_once_in_a_capture(void **s)
 {
 	struct mt_stack_asked asked = {0}, later = {0};
@@ -501,7 +525,7 @@ static void a_page_is_asked_about_once_in_a_capture(void **s)
 	assert_true(mt_stack_probe_bytes(&asked, at + 4090, at + 4100)); /* on both */
 	assert_int_equal(asked.count, 2);
 	munmap(two, 8192);
-	assert_false(mt_stack_probe_bytes(&later, at + 8, at + 24));
+	assert_int_equal(mt_stack_probe_bytes(&later, at + 8, at + 24), 0);
 	assert_int_equal(later.count, 0);
 }
 
@@ -521,6 +545,7 @@ int main(void)
 		T(recursion_a_hundred_thousand_deep),
 		T(random_paths_over_stale_memory),
 		T(random_paths_cut_at_every_small_depth),
+		T(verdicts_on_code_are_kept_for_their_list),
 		T(a_page_is_asked_about_once_in_a_capture),
 #if defined(__x86_64__)
 		T(code_without_information_stops_the_walk),
