@@ -147,7 +147,7 @@ if (!isMainThread) {
 """
 
 RUBY = r"""
-require 'digest'
+require 'digest/sha2'
 t = (0...5).map { |k| Thread.new { h = {}; 20000.times { |i| h[(i * 7919 + k) % 1009] = "v#{i}" * 3 }; Digest::SHA256.hexdigest(h.sort.inspect) } }
 t.each { |x| puts x.value }
 GC.start; GC.compact if GC.respond_to?(:compact) && false

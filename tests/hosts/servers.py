@@ -222,7 +222,7 @@ def postgres_run(trial):
                 os.chown(name, NOBODY, NOBODY)
     trial.extra.update(HOME=trial.dir, PGTZ="UTC", PGUSER="test")
     trial.run(["initdb", "-D", "data", "-N", "-U", "test", "-A", "trust", "--locale=C", "-E", "UTF8"])
-    trial.clean = [(rb"(?m)^\S+ \S+ UTC \[\d+\] ", b"")]
+    trial.clean = [(rb"(?m)^\S+ \S+ UTC \[\d+\] ", b""), (rb"(?m)(checkpoint complete: wrote \d+ buffers).*", rb"\1")]
     one_line = SQL.replace("$$ BEGIN", "$$BEGIN").encode()
     trial.run(["postgres", "--single", "-j", "-D", "data", "postgres"], "single user",
                 stdin=one_line.replace(b";\n", b";\n\n"))

@@ -228,7 +228,8 @@ class Trial:
     def collect(self):
         """State of processes that outlived `memtrack run` stays in shared memory until `memtrack ps`."""
         if self.way.kind == "run" and self.tools.own_shm and set(os.listdir("/dev/shm")) - self.shm_before:
-            subprocess.run([self.tools.memtrack, "ps"], capture_output=True, timeout=TIMEOUT_S, check=False, cwd=self.dir)
+            user = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
+            subprocess.run([self.tools.memtrack, "ps"], capture_output=True, timeout=TIMEOUT_S, check=False, cwd=self.dir, **user)
 
     # ---- servers ----
 
