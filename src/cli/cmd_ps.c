@@ -49,7 +49,8 @@ static void add_threads(int fd, const struct mt_state_region *region, struct tal
 		if (mt_file_pread(fd, &th, sizeof(th), region->offset + i * sizeof(th)) !=
 		    sizeof(th))
 			return;
-		t->live_bytes += th.live_bytes;
+		const struct mt_state_totals *sum = &th.totals[MT_CLASS_MALLOC];
+		t->live_bytes += (int64_t)(sum->bytes - sum->freed_bytes);
 		for (size_t k = 0; k < MT_ARRAY_LEN(th.totals); k++)
 			t->events += th.totals[k].allocs + th.totals[k].frees;
 	}

@@ -172,7 +172,7 @@ static void sum_process(struct mt_profile *p, const struct mt_mtk_raw *raw)
 		if (rt->state)
 			k.unpublished = add_clamped(
 				k.unpublished,
-				MT_MAX(step, magnitude(held_back((uint64_t)rt->live_bytes,
+				MT_MAX(step, magnitude(held_back((uint64_t)t->live_bytes,
 								 rt->published))));
 	}
 	p->live_count = minus(p->totals.allocs, p->totals.frees);

@@ -25,26 +25,15 @@ static struct mt_originals *originals(void)
 	return o;
 }
 
-/* Ends a call that may have got a block. */
-static void *finish(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
-		    const char *file, int line, const struct mt_caller *caller)
-{
-	if (!p)
-		t->row->failed_allocs++;
-	else if (mt_recording())
-		mt_record_alloc(t, p, size, call, caller, source_of(file, line));
-	mt_leave(t);
-	return p;
-}
-
 void *memtrack_malloc(size_t size, const char *file, int line)
 {
 	struct mt_caller caller = MT_CALLER();
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
 	void *p = originals()->malloc(size);
-	return how == MT_ENTER_TRACK ? finish(t, p, size, MT_CALL_MALLOC, file, line, &caller)
-				     : mt_record_nested(how, t, p);
+	if (how != MT_ENTER_TRACK)
+		return mt_record_nested(how, t, p);
+	return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, &caller, source_of(file, line));
 }
 
 void *memtrack_calloc(size_t n, size_t size, const char *file, int line)
@@ -53,44 +42,29 @@ void *memtrack_calloc(size_t n, size_t size, const char *file, int line)
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
 	void *p = originals()->calloc(n, size);
-	return how == MT_ENTER_TRACK ? finish(t, p, n * size, MT_CALL_CALLOC, file, line, &caller)
-				     : mt_record_nested(how, t, p);
+	if (how != MT_ENTER_TRACK)
+		return mt_record_nested(how, t, p);
+	return mt_finish_alloc(t, p, n * size, MT_CALL_CALLOC, &caller, source_of(file, line));
+}
+
+static void *call_realloc(const struct mt_realloc *r)
+{
+	return originals()->realloc(r->old, r->n);
 }
 
 void *memtrack_realloc(void *old, size_t size, const char *file, int line)
 {
 	struct mt_caller caller = MT_CALLER();
+	struct mt_realloc r = {.call = call_realloc, .old = old, .n = size, .size = size};
 	struct mt_thread *t;
-	struct mt_gone gone = {0};
 	enum mt_enter how = mt_enter(&t);
-	if (how != MT_ENTER_TRACK) {
-		if (how == MT_ENTER_NESTED && old)
-			mt_record_free_nested(t, old);
-		return mt_record_nested(how, t, originals()->realloc(old, size));
-	}
-	int known = old && mt_record_take(t, old, &gone);
-	void *p = originals()->realloc(old, size);
-	if (!p && size && old) {
-		if (known)
-			mt_record_restore(t, old, &gone);
-		return finish(t, NULL, 0, MT_CALL_REALLOC, file, line, &caller);
-	}
-	if (known)
-		mt_record_gone(t, &gone, 1);
-	else if (old)
-		t->row->unknown_frees++;
-	if (!p) {
-		mt_leave(t);
-		return p;
-	}
-	mt_count(&t->row->reallocs, old != NULL);
-	t->row->realloc_grown += known && size > gone.size;
-	return finish(t, p, size, MT_CALL_REALLOC, file, line, &caller);
+	uint64_t source = how == MT_ENTER_TRACK ? source_of(file, line) : 0;
+	return mt_record_realloc(how, t, &r, &caller, source);
 }
 
 void memtrack_free(void *p)
 {
-	mt_record_free_call(p);
+	mt_record_free_call(p, (uintptr_t)__builtin_dwarf_cfa());
 	originals()->free(p);
 }
 
@@ -104,8 +78,9 @@ static char *copy_text(const char *s, size_t len, const char *file, int line,
 		mt_mem_copy(p, s, len);
 		p[len] = 0;
 	}
-	return how == MT_ENTER_TRACK ? finish(t, p, len + 1, MT_CALL_STRDUP, file, line, caller)
-				     : mt_record_nested(how, t, p);
+	if (how != MT_ENTER_TRACK)
+		return mt_record_nested(how, t, p);
+	return mt_finish_alloc(t, p, len + 1, MT_CALL_STRDUP, caller, source_of(file, line));
 }
 
 char *memtrack_strdup(const char *s, const char *file, int line)
@@ -212,8 +187,8 @@ const char *memtrack_label_set(const char *text)
 	if (!t)
 		return NULL;
 	const struct mt_state_label *label = mt_storage_base(MT_REGION_LABELS);
-	const char *before = t->label ? string_at(label[t->label].name_string) : NULL;
-	t->label = text && *text ? mt_site_label(text) : 0;
+	const char *before = t->tag ? string_at(label[t->tag >> 32].name_string) : NULL;
+	t->tag = text && *text ? (uint64_t)mt_site_label(text) << 32 : 0;
 	mt_leave(t);
 	return before;
 }

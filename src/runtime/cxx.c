@@ -40,9 +40,9 @@ MT_INLINE void *original_of(int form)
 		if (MT_LIKELY(!mt_cxx_own[form])) \
 			return original args; \
 		struct mt_caller caller = MT_CALLER(); \
-		uint64_t before = mt_record_sequence(); \
+		mt_record_watch(); \
 		return mt_record_unseen(original args, size, \
-					array ? MT_CALL_NEW_ARRAY : MT_CALL_NEW, before, &caller); \
+					array ? MT_CALL_NEW_ARRAY : MT_CALL_NEW, &caller); \
 	}
 
 #define DEFINE_DELETE(form, name, params, args) \

@@ -11,26 +11,9 @@
 
 #ifndef MT_BUILD_WRAP
 
-/* A call that hands out a block. */
-struct extra_call {
-	struct mt_caller caller;
-	uint64_t before; /* allocations of this thread until then */
-};
-
-static void begin_call(struct extra_call *c, struct mt_caller caller)
-{
-	c->caller = caller;
-	c->before = mt_record_sequence();
-}
-
-static void *end_call(const struct extra_call *c, void *p, size_t size, enum mt_state_call call)
-{
-	return mt_record_unseen(p, size, call, c->before, &c->caller);
-}
-
 /* A call that may move a block: it leaves the tables before, and comes back if the call failed. */
 struct extra_move {
-	struct extra_call call;
+	struct mt_caller caller;
 	struct mt_gone gone;
 	int known;
 };
@@ -43,7 +26,8 @@ static void begin_move(struct extra_move *m, const void *old, struct mt_caller c
 		m->known = mt_record_take(t, old, &m->gone);
 		mt_leave(t);
 	}
-	begin_call(&m->call, caller);
+	m->caller = caller;
+	mt_record_watch();
 }
 
 enum on_failure { KEEPS_OLD, FREES_OLD };
@@ -52,15 +36,18 @@ static void *end_move(struct extra_move *m, const void *old, void *p, size_t siz
 		      enum on_failure failure)
 {
 	struct mt_thread *t;
-	if (m->known && mt_enter(&t) == MT_ENTER_TRACK) {
-		if (!p && size && failure == KEEPS_OLD)
+	int kept = !p && size && failure == KEEPS_OLD;
+	if (old && (m->known || !kept) && mt_enter(&t) == MT_ENTER_TRACK) {
+		if (!m->known)
+			mt_count(&t->row->unknown_frees, 1);
+		else if (kept)
 			mt_record_restore(t, old, &m->gone);
 		else
 			mt_record_gone(t, &m->gone, p != NULL);
-		t->row->reallocs += p != NULL;
+		mt_count(&t->row->reallocs, p != NULL);
 		mt_leave(t);
 	}
-	return end_call(&m->call, p, size, MT_CALL_REALLOC);
+	return mt_record_unseen(p, size, MT_CALL_REALLOC, &m->caller);
 }
 
 /* n * each, or SIZE_MAX when it does not fit: the original refuses such a call. */
@@ -97,13 +84,13 @@ static size_t text_bytes(const char *s, size_t most)
 	MT_PUBLIC void *name params; \
 	MT_PUBLIC void *name params \
 	{ \
-		struct extra_call c; \
 		void *(*original)params = ORIGINAL(name, void *(*)params); \
 		if (!original) \
 			return NULL; \
-		begin_call(&c, MT_CALLER()); \
+		struct mt_caller caller = MT_CALLER(); \
+		mt_record_watch(); \
 		void *p = original args; \
-		return end_call(&c, p, bytes, call); \
+		return mt_record_unseen(p, bytes, call, &caller); \
 	}
 
 #define MOVE(name, failure, params, args, bytes) \

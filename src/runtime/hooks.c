@@ -2,17 +2,16 @@
 /*
  * The malloc family under its plain and prefixed names.
  *
- * Order: an allocation is recorded after the real call, a free before it; realloc takes the old
- * block out before the real call (another thread may get the address at once) and puts it back when
- * the call fails. Nothing here touches errno: the tracker makes raw system calls only.
+ * Order: an allocation is recorded after the real call, a free before it. Nothing here touches
+ * errno: the tracker makes raw system calls only.
  *
  * The real allocator runs with the guard held: what it calls back through us (calloc -> malloc in
  * musl) is its own business and passes through.
  */
 #include "core/sys.h"
+#include "runtime/fast.h"
 #include "runtime/names.h"
 #include "runtime/provider.h"
-#include "runtime/record.h"
 
 extern int *__errno_location(void) __attribute__((weak));
 
@@ -45,30 +44,44 @@ MT_COLD static void *no_memory(void)
 	return NULL;
 }
 
-/* Ends a hook that may have got a block. */
-MT_INLINE void *finish(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
-		       const struct mt_caller *caller)
+/* Not simply tracked: see mt_enter(). */
+MT_NOINLINE static void *malloc_slow(enum mt_family family, size_t size,
+				     const struct mt_caller *caller)
 {
-	if (MT_LIKELY(p != NULL)) {
-		if (MT_UNLIKELY(t->settle))
-			mt_record_returned(t, p);
-		if (MT_LIKELY(mt_recording()))
-			mt_record_alloc(t, p, size, call, caller, 0);
-	} else {
-		t->row->failed_allocs++;
-	}
-	mt_leave(t);
+	struct mt_thread *t;
+	enum mt_enter how = mt_enter_at(&t, caller->sp);
+	void *p = ORIGINAL(family, malloc)(size);
+	if (how != MT_ENTER_TRACK)
+		return mt_record_nested(how, t, p);
+	return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, caller, 0);
+}
+
+MT_COLD static void *settle_and_return(void *p)
+{
+	mt_settle();
 	return p;
 }
 
-MT_INLINE void *do_malloc(enum mt_family family, size_t size, struct mt_caller caller)
+/* Calls of record.c are the last thing done, so the path past them needs no saved registers. */
+MT_INLINE void *do_malloc(enum mt_family family, size_t size)
 {
-	struct mt_thread *t;
-	enum mt_enter how = mt_enter(&t);
-	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
-		return mt_record_nested(how, t, ORIGINAL(family, malloc)(size));
+	uint32_t cell;
+	struct mt_thread *t = mt_enter_quick((uintptr_t)__builtin_dwarf_cfa());
+	if (MT_UNLIKELY(!t)) {
+		struct mt_caller caller = MT_CALLER();
+		return malloc_slow(family, size, &caller);
+	}
 	void *p = ORIGINAL(family, malloc)(size);
-	return finish(t, p, size, MT_CALL_MALLOC, &caller);
+	struct mt_caller c = MT_CALLER();
+	if (MT_UNLIKELY(!p || t->settle || !mt_recording() ||
+			!mt_is_plain(size) || !--t->until_tick))
+		return mt_record_malloc(t, p, size, c.sp, c.ra, c.fp);
+	if (MT_UNLIKELY(!mt_capture_known(&t->capture, c.sp, c.ra, c.fp, t->tag + MT_CALL_MALLOC,
+					  &cell)))
+		return mt_record_malloc_unknown(t, p, size, c.sp, c.ra, c.fp);
+	if (MT_UNLIKELY(!mt_fast_alloc(t, (uint64_t)p, size, cell)))
+		return mt_record_malloc_in_cell(t, p, size, cell);
+	return mt_leave_quick(t) ? settle_and_return(p) : p;
 }
 
 MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct mt_caller caller)
@@ -79,74 +92,58 @@ MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct m
 		return mt_record_nested(how, t, ORIGINAL(family, calloc)(n, each));
 	void *p = ORIGINAL(family, calloc)(n, each);
 	/* a block was given, so the product did not overflow */
-	return finish(t, p, n * each, MT_CALL_CALLOC, &caller);
+	return mt_finish_alloc(t, p, n * each, MT_CALL_CALLOC, &caller, 0);
+}
+
+/* t: its guard is held, or NULL: nothing is done yet. */
+MT_NOINLINE static void free_slow(enum mt_family family, void *p, struct mt_thread *t, uintptr_t sp)
+{
+	if (!t) {
+		mt_record_free_call(p, sp);
+	} else {
+		if (p)
+			mt_record_free(t, p);
+		mt_leave(t);
+	}
+	ORIGINAL(family, free)(p);
+}
+
+MT_COLD static void settle_and_free(enum mt_family family, void *p)
+{
+	mt_settle();
+	mt_original[family].free(p);
 }
 
 MT_INLINE void do_free(enum mt_family family, void *p)
 {
-	mt_record_free_call(p);
-	ORIGINAL(family, free)(p);
+	uintptr_t sp = (uintptr_t)__builtin_dwarf_cfa();
+	struct mt_thread *t = mt_enter_quick(sp);
+	if (MT_UNLIKELY(!t || !mt_original[family].free || !mt_fast_free(t, (uint64_t)p)))
+		free_slow(family, p, t, sp);
+	else if (mt_leave_quick(t))
+		settle_and_free(family, p);
+	else
+		mt_original[family].free(p);
 }
 
 typedef void *(*realloc_function)(void *, size_t);
 typedef void *(*reallocarray_function)(void *, size_t, size_t);
 
-/* `size` is what the call asks for, UINT64_MAX when the product overflowed (the original refuses).
- */
-MT_INLINE void *do_realloc(void *old, size_t size, struct mt_caller *caller,
-			   void *(*call)(void *args), void *args)
+static void *call_realloc(const struct mt_realloc *r)
+{
+	return ((realloc_function)r->original)(r->old, r->n);
+}
+
+static void *call_reallocarray(const struct mt_realloc *r)
+{
+	return ((reallocarray_function)r->original)(r->old, r->n, r->each);
+}
+
+static void *do_realloc(const struct mt_realloc *r, const struct mt_caller *caller)
 {
 	struct mt_thread *t;
-	struct mt_gone gone = {0};
 	enum mt_enter how = mt_enter(&t);
-	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
-		if (how == MT_ENTER_NESTED && old)
-			mt_record_free_nested(t, old);
-		void *p = call(args);
-		if (how == MT_ENTER_NESTED && !p && size)
-			mt_rt_lost(MT_LOST_NESTED); /* the old block lives, unrecorded */
-		return mt_record_nested(how, t, p);
-	}
-	int known = old && mt_record_take(t, old, &gone);
-	void *p = call(args);
-	if (!p && size && old) { /* failed: the old block is as it was */
-		if (known)
-			mt_record_restore(t, old, &gone);
-		t->row->failed_allocs++;
-		mt_leave(t);
-		return p;
-	}
-	if (known)
-		mt_record_gone(t, &gone, 1);
-	else if (old)
-		t->row->unknown_frees++;
-	if (!p) {
-		mt_leave(t);
-		return p;
-	}
-	if (old) {
-		mt_count(&t->row->reallocs, 1);
-		t->row->realloc_grown += known && size > gone.size;
-	}
-	return finish(t, p, size, MT_CALL_REALLOC, caller);
-}
-
-struct realloc_args {
-	void *original;
-	void *old;
-	size_t n, each;
-};
-
-static void *call_realloc(void *args)
-{
-	struct realloc_args *a = args;
-	return ((realloc_function)a->original)(a->old, a->n);
-}
-
-static void *call_reallocarray(void *args)
-{
-	struct realloc_args *a = args;
-	return ((reallocarray_function)a->original)(a->old, a->n, a->each);
+	return mt_record_realloc(how, t, r, caller, 0);
 }
 
 static int do_posix_memalign(enum mt_family family, void **out, size_t align, size_t size,
@@ -163,7 +160,7 @@ static int do_posix_memalign(enum mt_family family, void **out, size_t align, si
 	if (how != MT_ENTER_TRACK)
 		mt_record_nested(how, t, err ? NULL : *out);
 	else
-		finish(t, err ? NULL : *out, size, MT_CALL_ALIGNED, &caller);
+		mt_finish_alloc(t, err ? NULL : *out, size, MT_CALL_ALIGNED, &caller, 0);
 	return err;
 }
 
@@ -176,7 +173,7 @@ static void *do_aligned(void *(*original)(size_t, size_t), size_t align, size_t 
 	void *p = original ? original(align, size) : no_memory();
 	if (how != MT_ENTER_TRACK)
 		return mt_record_nested(how, t, p);
-	return finish(t, p, size, MT_CALL_ALIGNED, &caller);
+	return mt_finish_alloc(t, p, size, MT_CALL_ALIGNED, &caller, 0);
 }
 
 /* valloc and pvalloc */
@@ -187,14 +184,14 @@ static void *do_page_aligned(void *(*original)(size_t), size_t size, struct mt_c
 	void *p = original ? original(size) : no_memory();
 	if (how != MT_ENTER_TRACK)
 		return mt_record_nested(how, t, p);
-	return finish(t, p, size, MT_CALL_ALIGNED, &caller);
+	return mt_finish_alloc(t, p, size, MT_CALL_ALIGNED, &caller, 0);
 }
 
 #define DEFINE_FAMILY(prefix, family) \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size) \
 	{ \
-		return do_malloc(family, size, MT_CALLER()); \
+		return do_malloc(family, size); \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each) \
@@ -210,8 +207,12 @@ static void *do_page_aligned(void *(*original)(size_t), size_t size, struct mt_c
 	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size) \
 	{ \
 		struct mt_caller caller = MT_CALLER(); \
-		struct realloc_args a = {(void *)ORIGINAL(family, realloc), old, size, 0}; \
-		return do_realloc(old, size, &caller, call_realloc, &a); \
+		struct mt_realloc r = {.call = call_realloc, \
+				       .original = (void *)ORIGINAL(family, realloc), \
+				       .old = old, \
+				       .n = size, \
+				       .size = size}; \
+		return do_realloc(&r, &caller); \
 	} \
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size); \
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size) \
@@ -235,13 +236,17 @@ MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each);
 MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each)
 {
 	struct mt_caller caller = MT_CALLER();
-	size_t size;
 	if (!ORIGINAL(MT_FAMILY_PLAIN, reallocarray))
 		return no_memory();
-	struct realloc_args a = {(void *)mt_original[MT_FAMILY_PLAIN].reallocarray, old, n, each};
-	if (mt_mul_size(n, each, &size))
-		return call_reallocarray(&a); /* refuses, sets errno */
-	return do_realloc(old, size, &caller, call_reallocarray, &a);
+	struct mt_realloc r = {.call = call_reallocarray,
+			       .original = (void *)mt_original[MT_FAMILY_PLAIN].reallocarray,
+			       .old = old,
+			       .n = n,
+			       .each = each,
+			       .size = 0};
+	if (mt_mul_size(n, each, &r.size))
+		return call_reallocarray(&r); /* refuses, sets errno */
+	return do_realloc(&r, &caller);
 }
 
 MT_HOOK_ATTR void *MT_HOOK(valloc)(size_t size);
@@ -266,7 +271,7 @@ MT_HOOK_ATTR void MT_HOOK(cfree)(void *p)
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 {
-	mt_record_free_call(p);
+	mt_record_free_call(p, (uintptr_t)__builtin_dwarf_cfa());
 	if (mt_original[MT_FAMILY_PLAIN].free_sized)
 		mt_original[MT_FAMILY_PLAIN].free_sized(p, size);
 	else
@@ -276,7 +281,7 @@ MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size)
 {
-	mt_record_free_call(p);
+	mt_record_free_call(p, (uintptr_t)__builtin_dwarf_cfa());
 	if (mt_original[MT_FAMILY_PLAIN].free_aligned_sized)
 		mt_original[MT_FAMILY_PLAIN].free_aligned_sized(p, align, size);
 	else

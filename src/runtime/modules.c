@@ -181,7 +181,7 @@ static void read_again_locked(struct mt_thread *t, const struct mt_module_list *
 	else
 		t->rereads--;
 	if (t->rereads)
-		__atomic_fetch_add(&mt_rt_change_count, 1, __ATOMIC_RELEASE);
+		__atomic_fetch_add(&mt_unwind.change_count, 1, __ATOMIC_RELEASE);
 }
 
 enum { RETIRED_MAX = 512 };
@@ -253,7 +253,7 @@ static int read_and_publish_locked(void)
  */
 int mt_modules_refresh(void)
 {
-	uint64_t wanted = __atomic_load_n(&mt_rt_change_count, __ATOMIC_ACQUIRE);
+	uint64_t wanted = __atomic_load_n(&mt_unwind.change_count, __ATOMIC_ACQUIRE);
 	int err = 0;
 	if (mt_rt.sandboxed == MT_SANDBOX_NO_CALLS || mt_rt.no_ticks)
 		return -MT_EINTR;
@@ -263,7 +263,7 @@ int mt_modules_refresh(void)
 	if (!mt_lock(&mt_rt.modules_lock))
 		return -MT_EINTR;
 	if (!mt_unwind.modules || mt_rt.modules_count < wanted) {
-		uint64_t now = __atomic_load_n(&mt_rt_change_count, __ATOMIC_ACQUIRE);
+		uint64_t now = __atomic_load_n(&mt_unwind.change_count, __ATOMIC_ACQUIRE);
 		err = read_and_publish_locked();
 		if (!err)
 			__atomic_store_n(&mt_rt.modules_count, now, __ATOMIC_RELEASE);
@@ -277,14 +277,14 @@ int mt_modules_refresh(void)
 void mt_modules_expect_change(void)
 {
 	struct mt_thread *t;
-	__atomic_fetch_add(&mt_rt_change_count, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&mt_unwind.change_count, 1, __ATOMIC_RELEASE);
 	if (mt_enter(&t) != MT_ENTER_TRACK)
 		return;
 	t->rereads = 0;
 	mt_modules_refresh(); /* what an earlier call changed is not what this one will */
 	t->rereads = REREADS;
 	t->reread_from = mt_unwind.modules ? mt_unwind.modules->generation : 0;
-	__atomic_fetch_add(&mt_rt_change_count, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&mt_unwind.change_count, 1, __ATOMIC_RELEASE);
 	mt_leave(t);
 }
 
@@ -315,7 +315,7 @@ int mt_modules_patch_notifier(void)
 	for (size_t i = skip + 1; i < 16; i++)
 		if (!is_padding(code[i]))
 			return 0;
-	int64_t distance = (int64_t)((uintptr_t)&mt_rt_change_count - (at + skip + 7));
+	int64_t distance = (int64_t)((uintptr_t)&mt_unwind.change_count - (at + skip + 7));
 	if (distance != (int32_t)distance)
 		return 0;
 	uint8_t patch[8] = {0x48, 0xff, 0x05, 0, 0, 0, 0, 0xc3}; /* incq distance(%rip); ret */

@@ -26,9 +26,9 @@ void mt_modules_forget(void);
 
 /*
  * Makes the loader count its changes: its notifier function, an empty `ret`, becomes "increment
- * mt_rt_change_count, return". One aligned 8-byte write through /proc/self/mem, so the page stays
- * read-only. 1 when done; 0 where the code does not look as expected (dlopen and dlclose hooks
- * count).
+ * mt_unwind.change_count, return". One aligned 8-byte write through /proc/self/mem, so the page
+ * stays read-only. 1 when done; 0 where the code does not look as expected (dlopen and dlclose
+ * hooks count).
  */
 int mt_modules_patch_notifier(void);
 

@@ -20,7 +20,6 @@
 #include "runtime/verify.h"
 
 struct mt_rt mt_rt;
-volatile uint64_t mt_rt_change_count;
 
 /* A page of its own (64 KiB: the largest page size), which the kernel gives a forked child as
  * zeros. */
@@ -33,7 +32,15 @@ static void arm_wipe(void)
 	int emulated = mt_sys_madvise((void *)mt_rt_wipe, WIPE_BYTES, 9999) == 0;
 	if (emulated || mt_sys_madvise((void *)mt_rt_wipe, WIPE_BYTES, MT_MADV_WIPEONFORK) != 0)
 		mt_rt.compare_pid = 1;
-	mt_rt_wipe[0] = 1;
+	mt_rt_wipe[0] = !mt_rt.compare_pid;
+}
+
+void mt_rt_set_plain(void)
+{
+	const struct mt_options *o = &mt_rt.options;
+	uint64_t to = MT_MIN(o->max_size, (uint64_t)MT_LARGE_BYTES - 1);
+	mt_rt.plain_from = o->min_size;
+	mt_rt.plain_span = to >= o->min_size && !o->verify ? to - o->min_size + 1 : 0;
 }
 
 static void fill_strings(const struct mt_start_block *block)
@@ -72,7 +79,6 @@ static int begin(const struct mt_start_block *block)
 	mt_unwind.rows = mt_arena_take(mt_row_cache_bytes());
 	if (!mt_unwind.rows)
 		return -MT_ENOMEM;
-	mt_unwind.change_count = &mt_rt_change_count;
 	mt_unwind.on_change = mt_modules_refresh;
 	mt_unwind.modules = NULL;
 	mt_modules_refresh();
@@ -116,6 +122,7 @@ static int start(void)
 	    mt_under_valgrind()) /* it counts by itself, and would report how we ask for readable
 				    pages */
 		return -MT_EINVAL;
+	mt_rt_set_plain();
 	mt_loader_init(&block, mt_rt.pid);
 	mt_exit_report_init();
 	err = mt_arena_reserve();
@@ -193,13 +200,13 @@ MT_COLD void mt_rt_child(void)
 	if (mt_rt.phase == MT_RT_FORKED) { /* child of a child that recorded nothing */
 		mt_rt.pid = mt_sys_getpid();
 		mt_loader_set_process(mt_rt.pid, MT_LOADER_CAREFUL);
-		mt_rt_wipe[0] = 1;
+		mt_rt_wipe[0] = !mt_rt.compare_pid;
 	}
 	if (mt_rt.phase != MT_RT_ON || !mt_rt.hdr)
 		return;
 	__atomic_store_n(&mt_rt.phase, MT_RT_STARTING, __ATOMIC_RELEASE);
 	mt_rt.pid = mt_sys_getpid();
-	mt_rt_wipe[0] = 1;
+	mt_rt_wipe[0] = !mt_rt.compare_pid;
 	mt_loader_set_process(mt_rt.pid, mt_rt.sandboxed ? MT_LOADER_CAREFUL : MT_LOADER_TRY);
 	if (nested || !mt_rt.options.follow) {
 		/*
@@ -245,7 +252,7 @@ static struct mt_thread *enter_new(uintptr_t sp)
 		mt_rt_start();
 	if (mt_rt.phase != MT_RT_ON && mt_rt.phase != MT_RT_FORKED)
 		return NULL;
-	if (!mt_rt_wipe[0] || (mt_rt.compare_pid && mt_sys_getpid() != mt_rt.pid))
+	if (mt_rt.compare_pid ? mt_sys_getpid() != mt_rt.pid : !mt_rt_wipe[0])
 		mt_rt_child();
 	if (mt_rt.phase == MT_RT_FORKED)
 		begin_child();
@@ -271,10 +278,9 @@ static int was_left(const struct mt_thread *t, uintptr_t sp)
 	       !mt_sys_on_signal_stack();
 }
 
-MT_COLD enum mt_enter mt_enter_slow(struct mt_thread **ret_thread)
+MT_COLD enum mt_enter mt_enter_slow(struct mt_thread **ret_thread, uintptr_t sp)
 {
 	struct mt_thread *t = mt_thread_self();
-	uintptr_t sp = (uintptr_t)__builtin_dwarf_cfa(); /* where the hook's frame stands */
 	*ret_thread = NULL;
 	if (mt_rt.phase == MT_RT_OFF)
 		return MT_ENTER_PASS;
@@ -282,7 +288,7 @@ MT_COLD enum mt_enter mt_enter_slow(struct mt_thread **ret_thread)
 		__atomic_fetch_add(&mt_rt.before_start, 1, __ATOMIC_RELAXED);
 		return MT_ENTER_PASS;
 	}
-	int same = mt_rt_wipe[0] && (!mt_rt.compare_pid || mt_sys_getpid() == mt_rt.pid);
+	int same = mt_rt.compare_pid ? mt_sys_getpid() == mt_rt.pid : mt_rt_wipe[0] != 0;
 	if (t && same && (t->depth || mt_rt.compare_pid)) {
 		int left = t->depth && was_left(t, sp);
 		*ret_thread = t;
@@ -389,7 +395,7 @@ __attribute__((constructor)) static void at_load(void)
 __attribute__((destructor)) static void at_exit(void)
 {
 	struct mt_thread *t;
-	if (mt_rt.phase != MT_RT_ON || !mt_rt_wipe[0])
+	if (mt_rt.phase != MT_RT_ON || (!mt_rt_wipe[0] && !mt_rt.compare_pid))
 		return;
 	if (mt_enter(&t) == MT_ENTER_TRACK) { /* what the last captures did not see */
 		mt_modules_refresh();

@@ -3,24 +3,19 @@
 #include "runtime/record.h"
 
 #include "core/sys.h"
-#include "runtime/index.h"
-#include "runtime/sites.h"
+#include "runtime/fast.h"
 #include "runtime/storage.h"
 #include "runtime/verify.h"
 
-enum { TICK_EVENTS = 16, SHARE_ABOVE = 1024, SHARE_BATCH = 512 };
-
-static uint32_t now(void)
-{
-	return (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
-}
+enum { SHARE_BATCH = 512 };
 
 /* --- peaks --------------------------------------------------------------------------------- */
 
 MT_NOINLINE void mt_record_publish_live(struct mt_state_thread *row)
 {
 	struct mt_state_header *h = mt_rt.hdr;
-	int64_t now_live = __atomic_load_n(&row->live_bytes, __ATOMIC_RELAXED);
+	const struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
+	int64_t now_live = (int64_t)(mt_counted(&sum->bytes) - mt_counted(&sum->freed_bytes));
 	int64_t change = now_live - row->published;
 	row->published = now_live;
 	int64_t live = __atomic_add_fetch(&h->live_published, change, __ATOMIC_RELAXED);
@@ -28,46 +23,10 @@ MT_NOINLINE void mt_record_publish_live(struct mt_state_thread *row)
 	while (live > peak)
 		if (__atomic_compare_exchange_n(&h->peak_bytes, &peak, live, 0, __ATOMIC_RELAXED,
 						__ATOMIC_RELAXED)) {
-			__atomic_store_n(&h->peak_unit, now(), __ATOMIC_RELAXED);
+			__atomic_store_n(&h->peak_unit, mt_now(), __ATOMIC_RELAXED);
 			__atomic_fetch_add(&h->peak_epoch, 1, __ATOMIC_RELAXED);
 			break;
 		}
-}
-
-MT_INLINE void count_live(struct mt_state_thread *row, int64_t change)
-{
-	int64_t live = row->live_bytes + change;
-	__atomic_store_n(&row->live_bytes, live, __ATOMIC_RELAXED);
-	if (live > row->peak_bytes)
-		row->peak_bytes = live;
-	/* pairs with the release in thread.c: the thread that ends the single time publishes our
-	 * bytes */
-	if (MT_LIKELY(__atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE))) {
-		struct mt_state_header *h = mt_rt.hdr;
-		/* this thread is the only writer, but for the moment at which a second one begins
-		 */
-		if (live > __atomic_load_n(&h->peak_bytes, __ATOMIC_RELAXED)) {
-			__atomic_store_n(&h->peak_bytes, live, __ATOMIC_RELAXED);
-			__atomic_store_n(&h->peak_unit, now(), __ATOMIC_RELAXED);
-			uint32_t epoch = __atomic_load_n(&h->peak_epoch, __ATOMIC_RELAXED);
-			__atomic_store_n(&h->peak_epoch, epoch + 1, __ATOMIC_RELAXED);
-		}
-		return;
-	}
-	int64_t change_all = live - row->published;
-	if (MT_UNLIKELY(change_all >= MT_PEAK_STEP || change_all <= -MT_PEAK_STEP))
-		mt_record_publish_live(row);
-}
-
-/* The cell is about to change: keep what it held at the process's peak. */
-MT_INLINE void keep_at_peak(struct mt_state_cell *c)
-{
-	uint32_t epoch = __atomic_load_n(&mt_rt.hdr->peak_epoch, __ATOMIC_RELAXED);
-	if (c->at_peak_epoch != epoch) {
-		c->at_peak_bytes = (int64_t)(c->bytes - c->freed_bytes);
-		c->at_peak_count = (int64_t)(c->allocs - c->frees);
-		c->at_peak_epoch = epoch;
-	}
 }
 
 MT_NOINLINE static void publish_site(struct mt_state_cell *c, int64_t live)
@@ -82,24 +41,53 @@ MT_NOINLINE static void publish_site(struct mt_state_cell *c, int64_t live)
 		;
 }
 
-MT_INLINE void count_cell_live(struct mt_state_cell *c)
+/* The thread's live bytes have changed. */
+static void count_live(struct mt_state_thread *row)
+{
+	const struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
+	int64_t live = (int64_t)(sum->bytes - sum->freed_bytes);
+	/* pairs with the release in thread.c: the thread that ends the single time publishes our
+	 * bytes */
+	uint32_t single = __atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE);
+	if (live > row->peak_bytes)
+		mt_count_peak(row, live, single);
+	if (!single && mt_is_step(live, row->published))
+		mt_record_publish_live(row);
+}
+
+static void count_cell_live(struct mt_state_cell *c)
 {
 	int64_t live = (int64_t)(c->bytes - c->freed_bytes);
 	if (live > c->peak_bytes)
 		c->peak_bytes = live;
-	if (MT_UNLIKELY(live - c->published >= MT_PEAK_STEP || c->published - live >= MT_PEAK_STEP))
+	if (mt_is_step(live, c->published))
 		publish_site(c, live);
 }
 
-MT_INLINE void count_alloc_in_cell(struct mt_state_cell *c, uint64_t size)
+static void count_cell_alloc(struct mt_state_cell *c, uint64_t size)
 {
-	keep_at_peak(c);
+	uint32_t bucket = mt_state_size_bucket(size);
+	mt_cell_keep_at_peak(c);
 	c->allocs++;
 	c->bytes += size;
-	uint32_t bucket = mt_state_size_bucket(size);
-	if (MT_UNLIKELY(c->hist || c->size_bucket != bucket || c->size_known != 1) &&
-	    c->size_known != 2)
-		mt_cell_count_size_slow(c, bucket);
+	if (!mt_cell_has_one_size(c, bucket)) {
+		uint32_t *count = mt_cell_size_count(c, bucket);
+		if (count)
+			mt_count_saturating(count);
+		else
+			mt_cell_count_size_slow(c, bucket);
+	}
+	count_cell_live(c);
+}
+
+/* whole: the block is gone, not only a part of it. */
+static void count_cell_free(struct mt_state_cell *c, uint64_t size, uint32_t unit, int whole)
+{
+	mt_cell_keep_at_peak(c);
+	c->frees += (uint64_t)whole;
+	c->freed_bytes += size;
+	if (whole)
+		mt_count_saturating(&c->lifetime[mt_state_life_bucket(mt_now() - unit)]);
 	count_cell_live(c);
 }
 
@@ -164,24 +152,20 @@ MT_NOINLINE static uint32_t take_record_slow(struct mt_thread *t)
 	return r;
 }
 
-MT_INLINE uint32_t take_record(struct mt_thread *t)
+static uint32_t take_record(struct mt_thread *t)
 {
-	uint32_t r = t->free_head;
-	if (r) {
-		t->free_head = mt_rt.live[r].sequence;
-		t->free_count--;
-		return r;
-	}
-	if (t->fresh_next < t->fresh_end)
-		return t->fresh_next++;
-	return take_record_slow(t);
+	uint32_t r = mt_next_record(t);
+	if (!r)
+		return take_record_slow(t);
+	mt_take_next(t);
+	return r;
 }
 
-MT_INLINE void give_record(struct mt_thread *t, uint32_t r)
+static void give_record(struct mt_thread *t, uint32_t r)
 {
 	mt_rt.live[r].sequence = t->free_head;
 	t->free_head = r;
-	if (MT_UNLIKELY(++t->free_count > SHARE_ABOVE))
+	if (++t->free_count > MT_SHARE_ABOVE)
 		share_records(t);
 }
 
@@ -218,26 +202,27 @@ MT_COLD static int enter_large(struct mt_thread *t, uint64_t address, const stru
 	       0;
 }
 
-/* Enters a block; 1, or 0 when the tables have no room. b->record: one to use again, or 0. */
-MT_INLINE int enter_block(struct mt_thread *t, uint64_t address, const struct mt_gone *b)
+/* Enters a block. b->record: one to use again, or 0. */
+static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_gone *b)
 {
-	uint32_t *slot = NULL;
-	if (MT_LIKELY(b->size < MT_LARGE_BYTES))
+	uint32_t *slot = NULL, r = 0;
+	int entered;
+	if (b->size < MT_LARGE_BYTES)
 		slot = mt_index_slot(address);
-	if (MT_UNLIKELY(!slot || (__atomic_load_n(slot, __ATOMIC_RELAXED) &&
-				  enter_occupied(t, address, slot))))
-		return enter_large(t, address, b);
-	uint32_t r = b->record ? b->record : take_record(t);
-	if (MT_UNLIKELY(!r))
-		return 0;
-	struct mt_state_live *l = &mt_rt.live[r];
-	l->size = (uint32_t)b->size;
-	l->cell = b->cell;
-	l->unit = b->unit;
-	l->sequence = b->sequence;
-	__atomic_store_n(slot, r, __ATOMIC_RELAXED);
-	__atomic_store_n(&l->place, address, __ATOMIC_RELEASE);
-	return 1;
+	if (!slot ||
+	    (__atomic_load_n(slot, __ATOMIC_RELAXED) && enter_occupied(t, address, slot))) {
+		entered = enter_large(t, address, b);
+	} else {
+		r = b->record ? b->record : take_record(t);
+		entered = r != 0;
+	}
+	if (r) {
+		mt_fill_record(slot, r, address, (uint32_t)b->size, b->cell, b->unit, b->sequence);
+	} else if (!entered) {
+		mt_count(&t->row->untracked_allocs, 1);
+		mt_count(&t->row->untracked_bytes, b->size);
+		mt_rt_lost(MT_LOST_LIVE_FULL);
+	}
 }
 
 /* min-size, max-size, heaps: only totals for what is not wanted. */
@@ -246,42 +231,97 @@ MT_INLINE int is_wanted(size_t size)
 	return size >= mt_rt.options.min_size && size <= mt_rt.options.max_size;
 }
 
+/* The cell of a stack that the memo does not know. 0: no room (counted). */
+static uint32_t unknown_cell(struct mt_thread *t, uint64_t tag, uint64_t source,
+			     const struct mt_caller *caller)
+{
+	uint32_t cell = mt_capture_unknown(&t->capture, caller->sp, caller->ra, caller->fp,
+					   mt_site_identity(tag, source));
+	return cell ? cell : mt_site_cell(t, tag, source);
+}
+
+static uint32_t find_cell(struct mt_thread *t, uint64_t tag, uint64_t source,
+			  const struct mt_caller *caller)
+{
+	uint32_t cell;
+	if (mt_capture_known(&t->capture, caller->sp, caller->ra, caller->fp,
+			     mt_site_identity(tag, source), &cell))
+		return cell;
+	return unknown_cell(t, tag, source, caller);
+}
+
+/* Counts and enters a block that is not filtered. cell 0: there was no room for its site. */
+static void count_in_cell(struct mt_thread *t, uint64_t address, uint64_t size, uint32_t cell)
+{
+	struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
+	struct mt_gone b = {.size = size, .cell = cell};
+	t->last_pointer = address;
+	b.sequence = (uint32_t)mt_count_to(&sum->allocs, 1);
+	mt_count(&sum->bytes, size);
+	if (cell) {
+		count_cell_alloc(&mt_rt.cells[cell], size);
+	} else {
+		mt_count(&t->row->unplaced_allocs, 1);
+		mt_count(&t->row->unplaced_bytes, size);
+	}
+	count_live(t->row);
+	b.unit = mt_now();
+	enter_block(t, address, &b);
+}
+
+/* A block that the options leave out: in the totals, and its free will be. */
+static void count_filtered(struct mt_thread *t, uint64_t address, uint64_t size)
+{
+	struct mt_state_thread *row = t->row;
+	struct mt_gone b = {.size = size, .unit = mt_now()};
+	t->last_pointer = address;
+	b.sequence = (uint32_t)mt_count_to(&row->totals[MT_CLASS_MALLOC].allocs, 1);
+	mt_count(&row->totals[MT_CLASS_MALLOC].bytes, size);
+	mt_count(&row->filtered_allocs, 1);
+	mt_count(&row->filtered_bytes, size);
+	count_live(row);
+	enter_block(t, address, &b);
+}
+
 void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
 		     const struct mt_caller *caller, uint64_t source)
 {
-	struct mt_state_thread *row = t->row;
-	if (MT_UNLIKELY((++t->events & (TICK_EVENTS - 1)) == 0) || MT_UNLIKELY(t->events == 1))
+	if (!t->until_tick || !--t->until_tick)
 		mt_thread_tick(t);
-	row->alloc_sequence++;
-	t->last_pointer = (uint64_t)p;
-	mt_count(&row->totals[MT_CLASS_MALLOC].allocs, 1);
-	mt_count(&row->totals[MT_CLASS_MALLOC].bytes, size);
+	if (MT_UNLIKELY(!is_wanted(size))) {
+		count_filtered(t, (uint64_t)p, size);
+		return;
+	}
+	uint32_t cell = find_cell(t, t->tag + call, source, caller);
+	if (MT_UNLIKELY(!mt_is_plain(size) || !mt_fast_alloc(t, (uint64_t)p, size, cell)))
+		count_in_cell(t, (uint64_t)p, size, cell);
+	if (MT_UNLIKELY(mt_rt.options.verify) && cell && !t->verify_in--)
+		mt_verify_capture(t, cell);
+}
 
-	struct mt_gone b = {.size = size, .unit = now(), .sequence = (uint32_t)row->alloc_sequence};
-	if (MT_LIKELY(is_wanted(size))) {
-		uint64_t tag = mt_site_tag(call, MT_HEAP_MALLOC, t->label);
-		b.cell = mt_capture_stack(&t->capture, caller->sp, caller->ra, caller->fp,
-					  tag ^ source * 0x9e3779b97f4a7c15u);
-		if (MT_UNLIKELY(!b.cell))
-			b.cell = mt_site_cell(t, tag, source);
-		if (MT_LIKELY(b.cell)) {
-			count_alloc_in_cell(&mt_rt.cells[b.cell], size);
-			if (MT_UNLIKELY(mt_rt.options.verify) && !t->verify_in--)
-				mt_verify_capture(t, b.cell);
-		} else {
-			mt_count(&row->unplaced_allocs, 1);
-			row->unplaced_bytes += size;
-		}
-	} else {
-		row->filtered_allocs++;
-		row->filtered_bytes += size;
-	}
-	count_live(row, (int64_t)size);
-	if (MT_UNLIKELY(!enter_block(t, (uint64_t)p, &b))) {
-		row->untracked_allocs++;
-		row->untracked_bytes += size;
-		mt_rt_lost(MT_LOST_LIVE_FULL);
-	}
+void *mt_record_malloc(struct mt_thread *t, void *p, size_t size, uintptr_t sp, uintptr_t ra,
+		       uintptr_t fp)
+{
+	struct mt_caller caller = {sp, ra, fp};
+	return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, &caller, 0);
+}
+
+void *mt_record_malloc_unknown(struct mt_thread *t, void *p, size_t size, uintptr_t sp,
+			       uintptr_t ra, uintptr_t fp)
+{
+	struct mt_caller caller = {sp, ra, fp};
+	uint32_t cell = unknown_cell(t, t->tag + MT_CALL_MALLOC, 0, &caller);
+	if (MT_UNLIKELY(!mt_fast_alloc(t, (uint64_t)p, size, cell)))
+		count_in_cell(t, (uint64_t)p, size, cell);
+	mt_leave(t);
+	return p;
+}
+
+void *mt_record_malloc_in_cell(struct mt_thread *t, void *p, size_t size, uint32_t cell)
+{
+	count_in_cell(t, (uint64_t)p, size, cell);
+	mt_leave(t);
+	return p;
 }
 
 MT_NOINLINE static int take_large(const void *p, struct mt_gone *ret_gone)
@@ -332,57 +372,60 @@ int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone)
 
 void mt_record_restore(struct mt_thread *t, const void *p, const struct mt_gone *gone)
 {
-	if (!enter_block(t, (uint64_t)p, gone))
-		mt_rt_lost(MT_LOST_LIVE_FULL);
+	enter_block(t, (uint64_t)p, gone);
 }
 
-MT_NOINLINE static uint32_t own_cell(struct mt_thread *t, uint32_t cell)
+/* The freeing thread's cell for another thread's block. NULL: no room, or the block has none. */
+MT_NOINLINE static struct mt_state_cell *foreign_cell(struct mt_thread *t, uint32_t cell)
 {
-	return mt_site_cell_for_free(t, mt_rt.cells[cell].site);
-}
-
-MT_INLINE void count_gone(struct mt_thread *t, const struct mt_gone *gone, int is_realloc)
-{
-	struct mt_state_thread *row = t->row;
-	mt_count(&row->totals[MT_CLASS_MALLOC].frees, 1);
-	mt_count(&row->totals[MT_CLASS_MALLOC].freed_bytes, gone->size);
-	uint32_t cell = gone->cell;
-	int own = cell && mt_rt.cells[cell].thread == t->number;
-	int temporary = own && !is_realloc && gone->sequence == (uint32_t)row->alloc_sequence;
-	mt_count(&row->temporaries, (uint64_t)temporary);
-	if (MT_UNLIKELY(cell && !own))
-		cell = own_cell(t, cell);
-	if (MT_LIKELY(cell)) {
-		struct mt_state_cell *c = &mt_rt.cells[cell];
-		keep_at_peak(c);
-		c->frees++;
-		c->freed_bytes += gone->size;
-		c->temporaries += (uint64_t)temporary;
-		uint32_t *life = &c->lifetime[mt_state_life_bucket(now() - gone->unit)];
-		*life += *life != UINT32_MAX;
-		count_cell_live(c);
-	}
-	count_live(row, -(int64_t)gone->size);
+	if (cell)
+		cell = mt_site_cell_for_free(t, mt_rt.cells[cell].site);
+	return cell ? &mt_rt.cells[cell] : NULL;
 }
 
 void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_realloc)
 {
-	count_gone(t, gone, is_realloc);
+	struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
+	struct mt_state_cell *c = &mt_rt.cells[gone->cell];
+	mt_count(&sum->frees, 1);
+	mt_count(&sum->freed_bytes, gone->size);
+	if (c->thread != t->number) {
+		c = foreign_cell(t, gone->cell);
+	} else if (!is_realloc && gone->sequence == (uint32_t)sum->allocs) {
+		mt_count(&t->row->temporaries, 1);
+		c->temporaries++;
+	}
+	if (c)
+		count_cell_free(c, gone->size, gone->unit, 1);
+	count_live(t->row);
 	if (gone->record)
 		give_record(t, gone->record);
 }
 
-void mt_record_free(struct mt_thread *t, const void *p)
+MT_NOINLINE void mt_record_free(struct mt_thread *t, const void *p)
 {
 	struct mt_gone gone = {0};
-	if (MT_UNLIKELY(!take_block(p, &gone))) {
-		forget_nested(t, p);
-		t->row->unknown_frees++;
+	if (take_block(p, &gone)) {
+		mt_record_gone(t, &gone, 0);
 		return;
 	}
-	count_gone(t, &gone, 0);
-	if (MT_LIKELY(gone.record != 0))
-		give_record(t, gone.record);
+	forget_nested(t, p);
+	mt_count(&t->row->unknown_frees, 1);
+}
+
+void mt_record_free_call(const void *p, uintptr_t sp)
+{
+	struct mt_thread *t;
+	if (!p)
+		return;
+	enum mt_enter how = mt_enter_at(&t, sp);
+	if (MT_LIKELY(how == MT_ENTER_TRACK)) {
+		if (!mt_fast_free(t, (uint64_t)p))
+			mt_record_free(t, p);
+		mt_leave(t);
+	} else if (how == MT_ENTER_NESTED) {
+		mt_record_free_nested(t, p);
+	}
 }
 
 /* Counters of nested calls: a handler may come between a load and its store. */
@@ -489,21 +532,54 @@ MT_COLD void mt_settle(void)
 	}
 }
 
-uint64_t mt_record_sequence(void)
+void *mt_record_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_realloc *r,
+			const struct mt_caller *caller, uint64_t source)
 {
-	/* not in the row: a handler that forks here leaves a child in which the row is unmapped */
-	const struct mt_thread *t = mt_thread_self();
-	return t ? t->events : 0;
+	struct mt_gone gone = {0};
+	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
+		if (how == MT_ENTER_NESTED && r->old)
+			mt_record_free_nested(t, r->old);
+		void *got = r->call(r);
+		if (how == MT_ENTER_NESTED && r->old && !got && r->size)
+			mt_rt_lost(MT_LOST_NESTED); /* the old block lives, unrecorded */
+		return mt_record_nested(how, t, got);
+	}
+	int known = r->old && mt_record_take(t, r->old, &gone);
+	void *p = r->call(r);
+	if (!p && r->size && r->old) { /* failed: the old block is as it was */
+		if (known)
+			mt_record_restore(t, r->old, &gone);
+		return mt_finish_alloc(t, p, r->size, MT_CALL_REALLOC, caller, source);
+	}
+	if (known)
+		mt_record_gone(t, &gone, 1);
+	else if (r->old)
+		mt_count(&t->row->unknown_frees, 1);
+	if (!p && r->old) { /* freed by size 0 */
+		mt_leave(t);
+		return p;
+	}
+	if (r->old) {
+		mt_count(&t->row->reallocs, 1);
+		mt_count(&t->row->realloc_grown, known && r->size > gone.size);
+	}
+	return mt_finish_alloc(t, p, r->size, MT_CALL_REALLOC, caller, source);
 }
 
-void *mt_record_unseen(void *p, size_t size, enum mt_state_call call, uint64_t before,
+void mt_record_watch(void)
+{
+	struct mt_thread *t = mt_thread_self();
+	if (t)
+		t->last_pointer = 0;
+}
+
+void *mt_record_unseen(void *p, size_t size, enum mt_state_call call,
 		       const struct mt_caller *caller)
 {
 	struct mt_thread *t;
 	if (!p || mt_enter(&t) != MT_ENTER_TRACK)
 		return p;
-	int seen = t->last_pointer == (uint64_t)p && t->events != (uint32_t)before;
-	if (!seen && mt_recording())
+	if (t->last_pointer != (uint64_t)p && mt_recording())
 		mt_record_alloc(t, p, size, call, caller, 0);
 	mt_leave(t);
 	return p;
@@ -520,7 +596,7 @@ uint32_t mt_record_mapping_alloc(struct mt_thread *t, uint32_t heap, uint64_t si
 				 enum mt_state_call call, const struct mt_caller *caller)
 {
 	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
-	uint64_t tag = mt_site_tag(call, heap, t->label);
+	uint64_t tag = t->tag | mt_site_tag(call, heap, 0);
 	mt_thread_tick(t);
 	sum->allocs++;
 	sum->bytes += size;
@@ -528,7 +604,7 @@ uint32_t mt_record_mapping_alloc(struct mt_thread *t, uint32_t heap, uint64_t si
 	if (!cell)
 		cell = mt_site_cell(t, tag, 0);
 	if (cell)
-		count_alloc_in_cell(&mt_rt.cells[cell], size);
+		count_cell_alloc(&mt_rt.cells[cell], size);
 	return cell;
 }
 
@@ -538,26 +614,19 @@ void mt_record_mapping_gone(struct mt_thread *t, uint32_t heap, uint32_t cell, u
 	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
 	sum->frees += (uint64_t)whole;
 	sum->freed_bytes += size;
-	if (cell && mt_rt.cells[cell].thread != t->number)
-		cell = own_cell(t, cell);
-	if (!cell)
-		return;
 	struct mt_state_cell *c = &mt_rt.cells[cell];
-	keep_at_peak(c);
-	c->frees += (uint64_t)whole;
-	c->freed_bytes += size;
-	if (whole) {
-		uint32_t *life = &c->lifetime[mt_state_life_bucket(now() - unit)];
-		*life += *life != UINT32_MAX;
-	}
-	count_cell_live(c);
+	if (c->thread != t->number)
+		c = foreign_cell(t, cell);
+	if (!c)
+		return;
+	count_cell_free(c, size, unit, whole);
 }
 
 void mt_record_custom_alloc(struct mt_thread *t, uint32_t heap, const void *p, size_t size,
 			    const struct mt_caller *caller)
 {
 	uint32_t cell = mt_record_mapping_alloc(t, heap, size, MT_CALL_CUSTOM, caller);
-	if (!mt_large_insert((uint64_t)p, heap, size, cell, now(), 0))
+	if (!mt_large_insert((uint64_t)p, heap, size, cell, mt_now(), 0))
 		mt_rt_lost(MT_LOST_LIVE_FULL);
 }
 

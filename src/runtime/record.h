@@ -32,41 +32,41 @@ enum mt_enter {
  * Begins a hook: starts the tracker or the thread's state if need be, notices a fork. On TRACK the
  * guard is taken and *ret_thread set: end with mt_leave(). On NESTED *ret_thread is set too.
  */
-enum mt_enter mt_enter_slow(struct mt_thread **ret_thread);
+enum mt_enter mt_enter_slow(struct mt_thread **ret_thread, uintptr_t sp);
 
 /*
- * Takes the guard by writing down where the stack stands: a hook that is entered at or above that
+ * The quick half: the thread with its guard taken, or NULL and nothing is changed. sp: where the
+ * hook's frame stands, its CFA. The guard writes that down: a hook that is entered at or above that
  * place tells that the one which took the guard was left by a jump.
  */
-MT_INLINE void mt_guard_take(struct mt_thread *t)
-{
-#if defined(__x86_64__)
-	__asm__ volatile("movq %%rsp, %0" : "=m"(t->depth));
-#else
-	uintptr_t sp;
-	__asm__ volatile("mov %0, sp" : "=r"(sp));
-	t->depth = sp;
-#endif
-	MT_SIGNAL_FENCE();
-}
-
-MT_INLINE enum mt_enter mt_enter(struct mt_thread **ret_thread)
+MT_INLINE struct mt_thread *mt_enter_quick(uintptr_t sp)
 {
 	struct mt_thread *t = mt_thread_self();
-	if (MT_LIKELY(t && !t->depth)) {
-		mt_guard_take(t);
-		/*
-		 * Asked after the guard is up: a signal handler that forks before it makes a child
-		 * in which this state is gone, one that forks after it makes a child that knows.
-		 */
-		if (MT_LIKELY(mt_thread_self_again() == t && mt_rt_wipe[0] && !mt_rt.compare_pid)) {
-			*ret_thread = t;
-			return MT_ENTER_TRACK;
-		}
-		if (mt_thread_self_again() == t)
-			t->depth = 0;
-	}
-	return mt_enter_slow(ret_thread);
+	if (MT_UNLIKELY(!t || t->depth))
+		return NULL;
+	t->depth = sp;
+	MT_SIGNAL_FENCE();
+	/*
+	 * Asked after the guard is up: a signal handler that forks before it makes a child in which
+	 * this state is gone, one that forks after it makes a child that knows.
+	 */
+	if (MT_LIKELY(mt_thread_self_again() == t && mt_rt_wipe[0]))
+		return t;
+	if (mt_thread_self_again() == t)
+		t->depth = 0;
+	return NULL;
+}
+
+MT_INLINE enum mt_enter mt_enter_at(struct mt_thread **ret_thread, uintptr_t sp)
+{
+	*ret_thread = mt_enter_quick(sp);
+	return MT_LIKELY(*ret_thread != NULL) ? MT_ENTER_TRACK : mt_enter_slow(ret_thread, sp);
+}
+
+/* For a hook itself, and what it inlines. */
+MT_INLINE enum mt_enter mt_enter(struct mt_thread **ret_thread)
+{
+	return mt_enter_at(ret_thread, (uintptr_t)__builtin_dwarf_cfa());
 }
 
 /* Counts the frees of nested calls, after the guard was released. */
@@ -75,13 +75,19 @@ void mt_settle(void);
 /* In a forked child: no free record is shared. */
 void mt_record_forget(void);
 
-MT_INLINE void mt_leave(struct mt_thread *t)
+/* Lets the guard go; 1: mt_settle() is to be called. */
+MT_INLINE int mt_leave_quick(struct mt_thread *t)
 {
 	MT_SIGNAL_FENCE();
 	t->depth = 0;
 	MT_SIGNAL_FENCE();
 	/* asked last, so that nothing that a handler leaves behind waits for the next call */
-	if (MT_UNLIKELY(t->settle))
+	return MT_UNLIKELY(t->settle != 0);
+}
+
+MT_INLINE void mt_leave(struct mt_thread *t)
+{
+	if (mt_leave_quick(t))
 		mt_settle();
 }
 
@@ -120,23 +126,59 @@ void *mt_record_nested(enum mt_enter how, struct mt_thread *t, void *p);
 /* The present call returns this block: it counts as its own, not as a nested one. */
 void mt_record_returned(struct mt_thread *t, const void *p);
 
+/*
+ * What fast.h leaves over; the guard is held, and let go at the end. A malloc of which nothing is
+ * recorded yet, or (its stack was looked for in the memo) but the stack is unknown, or the cell is
+ * known. They return p.
+ */
+void *mt_record_malloc(struct mt_thread *t, void *p, size_t size, uintptr_t sp, uintptr_t ra,
+		       uintptr_t fp);
+void *mt_record_malloc_unknown(struct mt_thread *t, void *p, size_t size, uintptr_t sp,
+			       uintptr_t ra, uintptr_t fp);
+void *mt_record_malloc_in_cell(struct mt_thread *t, void *p, size_t size, uint32_t cell);
+
 /* free() of a nested call: the block leaves the tables now, the counters follow at mt_leave(). */
 void mt_record_free_nested(struct mt_thread *t, const void *p);
 
-/* What every form of free() does before it calls the original. NULL is nothing. */
-MT_INLINE void mt_record_free_call(const void *p)
+/* What every form of free() does before it calls the original. NULL is nothing. sp: see
+ * mt_enter_quick(). */
+void mt_record_free_call(const void *p, uintptr_t sp);
+
+/*
+ * Ends a hook that may have got a block: records it, lets the guard go, returns p. A block that a
+ * nested call had got, and was counted as missed, is the outer call's.
+ */
+MT_INLINE void *mt_finish_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
+				const struct mt_caller *caller, uint64_t source)
 {
-	struct mt_thread *t;
-	if (!p)
-		return;
-	enum mt_enter how = mt_enter(&t);
-	if (MT_LIKELY(how == MT_ENTER_TRACK)) {
-		mt_record_free(t, p);
-		mt_leave(t);
-	} else if (how == MT_ENTER_NESTED) {
-		mt_record_free_nested(t, p);
+	if (MT_UNLIKELY(!p)) {
+		mt_count(&t->row->failed_allocs, 1);
+	} else {
+		if (MT_UNLIKELY(t->settle))
+			mt_record_returned(t, p);
+		if (MT_LIKELY(mt_recording()))
+			mt_record_alloc(t, p, size, call, caller, source);
 	}
+	mt_leave(t);
+	return p;
 }
+
+/* A call that resizes a block: `call` runs the original with the arguments below it. */
+struct mt_realloc {
+	void *(*call)(const struct mt_realloc *r);
+	void *original;
+	void *old;
+	size_t n, each;
+	size_t size; /* what the call asks for */
+};
+
+/*
+ * A whole realloc after mt_enter(): the old block leaves the tables before the original runs
+ * (another thread may get its address at once) and comes back when the call fails. Returns what the
+ * original did.
+ */
+void *mt_record_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_realloc *r,
+			const struct mt_caller *caller, uint64_t source);
 
 /*
  * The same around an original that may come back through free() with the same block (an allocator's
@@ -165,12 +207,11 @@ MT_INLINE void mt_record_delete_end(struct mt_thread *t)
 }
 
 /*
- * For originals that run without the guard because they may throw: how many allocations this thread
- * had before the call, and the record of the block after it, unless a hook inside the call saw it
- * already.
+ * For originals that run without the guard because they may throw. Before the call: the thread has
+ * recorded no block yet. After it: the record of the block, unless a hook inside the call saw it.
  */
-uint64_t mt_record_sequence(void);
-void *mt_record_unseen(void *p, size_t size, enum mt_state_call call, uint64_t before,
+void mt_record_watch(void);
+void *mt_record_unseen(void *p, size_t size, enum mt_state_call call,
 		       const struct mt_caller *caller);
 
 /* A block of a registered heap (number >= MT_HEAP_FIRST_CUSTOM). */

@@ -31,8 +31,16 @@ enum mt_sandbox {
 	MT_SANDBOX_NO_CALLS = 2, /* a filter is there: none at all */
 };
 
-enum { MT_REGIONS = 12, MT_CHUNK_RECORDS = 128, MT_DEFERRED_MAX = 64, MT_PEAK_STEP = 65536 };
-enum { MT_HELD_MAX = 4, MT_NESTED_MAX = 8 };
+enum {
+	MT_REGIONS = 12,
+	MT_CHUNK_RECORDS = 128,
+	MT_DEFERRED_MAX = 64,
+	MT_PEAK_STEP = 65536,
+	MT_TICK_EVENTS = 16,
+	MT_SHARE_ABOVE = 1024,
+	MT_HELD_MAX = 4,
+	MT_NESTED_MAX = 8,
+};
 
 /* mt_thread.settle: the number of deferred frees, and a bit above it. */
 enum { MT_SETTLE_COUNT = 0xffff, MT_SETTLE_NESTED = 0x10000 };
@@ -67,8 +75,8 @@ struct mt_thread {
 	uint64_t last_pointer;          /* last block that was recorded */
 	uint32_t free_head, free_count; /* live records given back by this thread */
 	uint32_t fresh_next, fresh_end; /* records of the chunk not handed out yet */
-	uint32_t events;                /* since start: when to read the clock */
-	uint32_t label;                 /* label number of new allocations */
+	uint32_t until_tick;            /* events until the clock is read */
+	uint64_t tag;                   /* of new allocations: label number << 32 */
 	uint32_t tid;
 	uint32_t rereads;     /* how often the module list is still to be read: see modules.c */
 	uint32_t reread_from; /* generation of the list when the change was announced */
@@ -102,14 +110,18 @@ struct mt_rt {
 	struct mt_state_header *hdr;
 	struct mt_state_live *live;
 	struct mt_state_cell *cells;
+	struct mt_state_hist *hists;
 	struct mt_state_site *sites;
 	struct mt_state_node *nodes;
 	struct mt_state_large *large;
 	struct mt_state_thread *threads;
-	void **index_top;     /* see runtime/index.h */
+	void **index_top; /* see runtime/index.h */
+	/* a block of size s is plain (fast.h) if s - plain_from < plain_span: see mt_rt_set_plain()
+	 */
+	uint64_t plain_from, plain_span;
 	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */
 	uint32_t single;      /* 1 while one thread has been seen: peaks are exact */
-	uint32_t compare_pid; /* 1: fork is noticed by getpid */
+	uint32_t compare_pid; /* 1: fork is noticed by getpid, mt_rt_wipe[0] stays 0 */
 	uint32_t sandboxed;   /* enum mt_sandbox */
 	uint32_t no_ticks;    /* 1: the program made reading the time-stamp counter a fault */
 	int pid;
@@ -132,19 +144,16 @@ struct mt_rt {
 	volatile size_t arena_used;
 
 	/* modules; guarded by modules_lock, list published through mt_unwind.modules */
-	uint64_t modules_count; /* mt_rt_change_count before the published list was read */
+	uint64_t modules_count; /* mt_unwind.change_count before the published list was read */
 	uint32_t modules_lock;
 	uint32_t lock_timeouts; /* atomic: waits that ran out; after a few nobody waits any more */
 	uint32_t names_lock;    /* heaps by name */
 	uint32_t search_lock;   /* search for originals */
-	uint64_t notifier_patched; /* 1: the loader bumps mt_rt_change_count by itself */
+	uint64_t notifier_patched; /* 1: the loader bumps mt_unwind.change_count by itself */
 	uint32_t wipe_armed;
 };
 
 extern struct mt_rt mt_rt MT_HIDDEN;
-
-/* Rises with every change of the loader's list. Written by the patched notifier and by hooks. */
-extern volatile uint64_t mt_rt_change_count MT_HIDDEN;
 
 /* 1 in the process that started the tracker, 0 in a forked child (the kernel wipes the page). */
 extern volatile uint64_t mt_rt_wipe[] MT_HIDDEN;
@@ -161,6 +170,9 @@ void mt_rt_child(void);
 
 /* Turns tracking off for good in this process. */
 void mt_rt_stop(void);
+
+/* Sets which sizes are plain from the options: wanted, small, and not to be verified. */
+void mt_rt_set_plain(void);
 
 /* Counts one lost event. Any thread. */
 MT_INLINE void mt_rt_lost(enum mt_state_lost what)

@@ -293,30 +293,26 @@ uint32_t mt_site_cell_for_free(struct mt_thread *t, uint32_t site)
 
 MT_COLD void mt_cell_count_size_slow(struct mt_state_cell *cell, uint32_t bucket)
 {
-	if (!cell->size_known) {
-		cell->size_known = 1;
+	if (cell->size_known == MT_SIZE_NONE) {
+		cell->size_known = MT_SIZE_ONE;
 		cell->size_bucket = (uint8_t)bucket;
 		return;
 	}
-	if (!cell->hist) {
-		uint32_t h = mt_storage_take(MT_REGION_HISTS, 1);
-		if (!h) {
-			mt_rt_lost(MT_LOST_HIST_FULL);
-			cell->size_known = 2; /* sizes of this cell are not known any more */
-			return;
-		}
-		struct mt_state_hist *made =
-			(struct mt_state_hist *)mt_storage_base(MT_REGION_HISTS) + h;
-		/* this allocation is already in cell->allocs */
-		uint64_t before = cell->allocs - 1;
-		made->count[cell->size_bucket] =
-			before > UINT32_MAX ? UINT32_MAX : (uint32_t)before;
-		cell->hist = h;
+	if (cell->size_known != MT_SIZE_ONE)
+		return;
+	uint32_t h = mt_storage_take(MT_REGION_HISTS, 1);
+	if (!h) {
+		mt_rt_lost(MT_LOST_HIST_FULL);
+		cell->size_known = MT_SIZE_REFUSED;
+		return;
 	}
-	struct mt_state_hist *hist =
-		(struct mt_state_hist *)mt_storage_base(MT_REGION_HISTS) + cell->hist;
-	if (hist->count[bucket] != UINT32_MAX)
-		hist->count[bucket]++;
+	struct mt_state_hist *made = &mt_rt.hists[h];
+	/* this allocation is already in cell->allocs */
+	uint64_t before = cell->allocs - 1;
+	made->count[cell->size_bucket] = before > UINT32_MAX ? UINT32_MAX : (uint32_t)before;
+	made->count[bucket]++;
+	cell->hist = h;
+	cell->size_known = MT_SIZE_HIST;
 }
 
 uint32_t mt_site_source_file(const char *file)

@@ -16,6 +16,13 @@ MT_INLINE uint64_t mt_site_tag(uint32_t call, uint32_t heap, uint32_t label)
 	return (uint64_t)call | (uint64_t)heap << 8 | (uint64_t)label << 32;
 }
 
+/* The identity of a site beside its stack: the tag, and the line of source if the macro door told
+ * one. */
+MT_INLINE uint64_t mt_site_identity(uint64_t tag, uint64_t source)
+{
+	return tag ^ source * 0x9e3779b97f4a7c15u;
+}
+
 /*
  * The calling thread's cell for the stack that its capture describes; makes node, site and cell
  * when they are new, and remembers the cell as the capture's token. 0: a table is full (counted).

@@ -240,6 +240,7 @@ static void set_bases(void)
 {
 	mt_rt.live = mt_storage_base(MT_REGION_LIVE);
 	mt_rt.cells = mt_storage_base(MT_REGION_CELLS);
+	mt_rt.hists = mt_storage_base(MT_REGION_HISTS);
 	mt_rt.sites = mt_storage_base(MT_REGION_SITES);
 	mt_rt.nodes = mt_storage_base(MT_REGION_NODES);
 	mt_rt.large = mt_storage_base(MT_REGION_LARGE);

@@ -153,8 +153,8 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 		mt_capture_init(&t->capture, mt_rt.options.depth);
 	t->depth = 0;
 	t->held_count = 0;
-	t->label = 0;
-	t->events = 0;
+	t->tag = 0;
+	t->until_tick = 1;
 	t->memo_at = (uint32_t)t->capture.counts.captures + MEMO_AFTER;
 	t->row->tid = tid;
 	t->row->start_unit = (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
@@ -181,7 +181,7 @@ void mt_thread_publish_counts(struct mt_thread *t)
 	const struct mt_capture_counts *c = &t->capture.counts;
 	struct mt_state_thread *row = t->row;
 	row->captures = c->captures;
-	row->memo_hits = c->memo_hits;
+	row->memo_hits = mt_capture_memo_hits(&t->capture);
 	row->same_as_last = c->same_as_last;
 	row->joined = c->joined;
 	row->frames_walked = c->frames_walked;
@@ -193,6 +193,7 @@ void mt_thread_publish_counts(struct mt_thread *t)
 
 MT_NOINLINE void mt_thread_tick(struct mt_thread *t)
 {
+	t->until_tick = MT_TICK_EVENTS;
 	uint64_t unit =
 		mt_rt.no_ticks ? 0 : (mt_clock_ticks() - mt_rt.tick_start) >> mt_rt.unit_shift;
 	if (unit > __atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED))

@@ -30,10 +30,6 @@
 #include "unwind/step.h"
 
 enum {
-	MEMO_SETS = 256,
-	MEMO_WAYS = 2,
-	MEMO_WORDS = 56,
-	MEMO_UNROLL = 4,
 	NEEDS_FP = 1 << 10, /* fp of this frame is used further out before it is loaded again */
 	EXTRA = 1 << 11,    /* more words than ra: fp_at with NEEDS_FP, or cfa_at */
 	PUBLIC_FLAGS = MT_FRAME_EXACT_PC | MT_FRAME_BY_FP,
@@ -43,25 +39,6 @@ enum {
 	JOIN_PAUSE = 2048,
 	MEMO_WINDOW = 1024,
 	MEMO_PAUSE = 16384,
-};
-
-struct memo_entry {
-	uintptr_t ra, sp; /* key, with tag; ra 0: free */
-	uint64_t tag;
-	uintptr_t fp;
-	uint32_t epoch; /* of the memo when it was filled: others are free */
-	uint32_t token;
-	uint32_t span_bytes; /* words lie in [sp, sp + span_bytes) */
-	uint16_t count;      /* a multiple of MEMO_UNROLL: the last words stand there again */
-	uint16_t needs_fp;
-	uint16_t offset[MEMO_WORDS]; /* (address - sp) / 8, in the order of the walk */
-	uint64_t value[MEMO_WORDS];
-};
-
-struct mt_memo {
-	uint32_t epoch;
-	uint32_t reserved[15];
-	struct memo_entry entry[MEMO_SETS][MEMO_WAYS];
 };
 
 /* How a walk went. */
@@ -91,19 +68,19 @@ void mt_capture_init(struct mt_capture *c, uint32_t depth_max)
 	c->reuse_below = UINT32_MAX;
 }
 
-static void memo_forget(struct mt_memo *memo)
+/* Starts a new window in which the memo is judged. */
+static void memo_window(struct mt_capture *c)
 {
-	if (memo && !++memo->epoch) {
-		mt_mem_zero(memo->entry, sizeof(memo->entry));
-		memo->epoch = 1;
-	}
+	c->memo_since = c->counts.captures;
+	c->memo_misses_before = c->counts.memo_misses;
 }
 
 void mt_capture_memo_attach(struct mt_capture *c, struct mt_memo *memo)
 {
-	memo_forget(memo);
-	c->memo = memo;
+	mt_memo_forget(memo);
+	c->memo = c->memo_in_use = memo;
 	c->memo_ready = 0;
+	memo_window(c);
 }
 
 void mt_capture_reset(struct mt_capture *c)
@@ -115,7 +92,7 @@ void mt_capture_reset(struct mt_capture *c)
 	c->stack = (struct mt_stack_range){0, 0};
 	for (uint32_t i = 0; i < MT_ARRAY_LEN(c->other); i++)
 		c->other[i] = (struct mt_stack_range){0, 0};
-	memo_forget(c->memo);
+	mt_memo_forget(c->memo);
 }
 
 /*
@@ -173,7 +150,7 @@ static MT_COLD void modules_changed(struct mt_capture *c, const struct mt_module
 	c->count = 0;
 	c->token = 0;
 	c->memo_ready = 0;
-	memo_forget(c->memo);
+	mt_memo_forget(c->memo);
 	mt_row_cache_flush(mt_unwind.rows, list->generation);
 }
 
@@ -208,63 +185,14 @@ static MT_COLD int stack_switch(struct mt_capture *c, uintptr_t sp)
 
 /* ---- memo ---- */
 
-MT_INLINE struct memo_entry *memo_set(struct mt_memo *memo, uintptr_t sp, uintptr_t ra,
-				      uint64_t tag)
+static int memo_add_frame(struct mt_memo_entry *e, const struct mt_frame_words *w)
 {
-	uint64_t h = (ra ^ (uint64_t)sp << 20 ^ (tag << 7 | tag >> 57)) * 0x9e3779b97f4a7c15u;
-	return memo->entry[h >> 56];
-}
-
-/* Whether each remembered word still has its value, in the order of the walk. */
-MT_INLINE int memo_verify(const struct memo_entry *e, uintptr_t sp)
-{
-	const uint16_t *offset = e->offset, *end = offset + e->count;
-	const uint64_t *value = e->value;
-	for (; offset < end; offset += MEMO_UNROLL, value += MEMO_UNROLL) {
-		if (word_at(sp + (uintptr_t)offset[0] * 8) != value[0] ||
-		    word_at(sp + (uintptr_t)offset[1] * 8) != value[1] ||
-		    word_at(sp + (uintptr_t)offset[2] * 8) != value[2] ||
-		    word_at(sp + (uintptr_t)offset[3] * 8) != value[3])
-			return 0;
-	}
-	return 1;
-}
-
-MT_INLINE uint32_t memo_find(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
-			     uint64_t tag)
-{
-	const struct memo_entry *e = memo_set(c->memo, sp, ra, tag);
-	for (uint32_t w = 0; w < MEMO_WAYS; w++, e++) {
-		if (e->ra != ra || e->sp != sp || e->tag != tag || e->epoch != c->memo->epoch)
-			continue;
-		if (e->span_bytes > c->stack.hi - sp || (e->needs_fp && e->fp != fp))
-			return 0;
-		return memo_verify(e, sp) ? e->token : 0;
-	}
-	return 0;
-}
-
-/* One word into an entry. 0, or -EINVAL: does not fit. */
-MT_INLINE int memo_add(struct memo_entry *e, uintptr_t address, uint64_t value)
-{
-	uintptr_t offset = address - e->sp;
-	if (e->count == MEMO_WORDS || (offset & 7) || offset / 8 > UINT16_MAX)
+	if (w->cfa_at && mt_memo_add(e, w->cfa_at, w->sp))
 		return -MT_EINVAL;
-	e->offset[e->count] = (uint16_t)(offset / 8);
-	e->value[e->count++] = value;
-	if (offset + 8 > e->span_bytes)
-		e->span_bytes = (uint32_t)offset + 8;
-	return 0;
-}
-
-static int memo_add_frame(struct memo_entry *e, const struct mt_frame_words *w)
-{
-	if (w->cfa_at && memo_add(e, w->cfa_at, w->sp))
-		return -MT_EINVAL;
-	if (memo_add(e, ra_place(w), ra_word(w)))
+	if (mt_memo_add(e, ra_place(w), ra_word(w)))
 		return -MT_EINVAL;
 	if ((w->flags & NEEDS_FP) && w->fp_at)
-		return memo_add(e, w->fp_at, w->fp);
+		return mt_memo_add(e, w->fp_at, w->fp);
 	return 0;
 }
 
@@ -272,30 +200,13 @@ static void memo_fill(struct mt_capture *c)
 {
 	const struct mt_frame_words *w = kept_words(c);
 	const struct mt_frame_words *inner = &w[c->count - 1];
-	struct memo_entry *e = memo_set(c->memo, inner->sp, inner->ra, c->tag);
-	if (e[1].ra == inner->ra && e[1].sp == inner->sp && e[1].tag == c->tag)
-		e++;
-	else if ((e->ra != inner->ra || e->sp != inner->sp || e->tag != c->tag) &&
-		 e->epoch == c->memo->epoch)
-		e += c->counts.captures & 1;
-	e->ra = 0;
-	e->sp = inner->sp;
-	e->tag = c->tag;
-	e->fp = inner->fp;
-	e->needs_fp = (inner->flags & NEEDS_FP) != 0;
-	e->epoch = c->memo->epoch;
-	e->token = c->token;
-	e->span_bytes = 0;
-	e->count = 0;
+	struct mt_memo_entry *e =
+		mt_memo_begin(c->memo, inner->sp, inner->ra, inner->fp,
+			      (inner->flags & NEEDS_FP) != 0, c->tag, (uint32_t)c->counts.captures);
 	for (uint32_t i = c->count - 1; i-- > 0;)
 		if (memo_add_frame(e, &w[i]))
 			return;
-	while (e->count % MEMO_UNROLL) {
-		e->offset[e->count] = e->offset[e->count - 1];
-		e->value[e->count] = e->value[e->count - 1];
-		e->count++;
-	}
-	e->ra = inner->ra;
+	mt_memo_end(e, inner->ra, c->token);
 }
 
 void mt_capture_remember(struct mt_capture *c, uint32_t token)
@@ -305,20 +216,33 @@ void mt_capture_remember(struct mt_capture *c, uint32_t token)
 		memo_fill(c);
 }
 
-/* Starts a new window. */
-static void memo_window(struct mt_capture *c)
-{
-	c->memo_since = c->counts.captures;
-	c->memo_hits_before = c->counts.memo_hits;
-}
-
 /* Once a window: pauses the memo where it does not pay. */
 static MT_COLD void memo_judge(struct mt_capture *c)
 {
 	uint64_t seen = c->counts.captures - c->memo_since;
-	if ((c->counts.memo_hits - c->memo_hits_before) * 10 < seen)
+	uint64_t missed = c->counts.memo_misses - c->memo_misses_before;
+	if (missed * 10 > seen * 9) {
 		c->memo_off_for = MEMO_PAUSE;
+		c->memo_in_use = NULL;
+	}
 	memo_window(c);
+}
+
+/* The memo has no answer to this capture; 1: it is to be told. */
+static int memo_missed(struct mt_capture *c)
+{
+	if (!c->memo)
+		return 0;
+	if (!c->memo_in_use) {
+		if (!--c->memo_off_for) {
+			c->memo_in_use = c->memo;
+			memo_window(c);
+		}
+		return 0;
+	}
+	if (MT_UNLIKELY(c->counts.captures - c->memo_since >= MEMO_WINDOW))
+		memo_judge(c);
+	return c->memo_in_use != NULL;
 }
 
 /* ---- walk and join ---- */
@@ -421,7 +345,7 @@ MT_INLINE uintptr_t place_lr(const struct place *at)
 
 MT_INLINE void place_set_ra(struct place *at, uintptr_t ra_at, uintptr_t raw, uintptr_t lr)
 {
-	at->ra = mt_step_strip(raw);
+	at->ra = mt_strip_code(raw);
 	at->ra_at = ra_at;
 	at->raw = raw;
 	at->lr = lr;
@@ -704,37 +628,36 @@ static MT_NOINLINE uint32_t capture_walk(struct mt_capture *c, const struct mt_m
 	return 0;
 }
 
-uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
-			  uint64_t tag)
+uint32_t mt_capture_unknown(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
+			    uint64_t tag)
 {
-	uint64_t now = c->change_seen;
-	ra = mt_step_strip(ra);
-	c->counts.captures++;
-	if (MT_LIKELY(mt_unwind.change_count != NULL))
-		now = __atomic_load_n(mt_unwind.change_count, __ATOMIC_ACQUIRE);
-	if (MT_UNLIKELY(now != c->change_seen))
+	uint64_t now = __atomic_load_n(&mt_unwind.change_count, __ATOMIC_ACQUIRE);
+	uint32_t asked = 1; /* the memo was, with the state as it is */
+	ra = mt_strip_code(ra);
+	c->counts.memo_misses++;
+	if (MT_UNLIKELY(now != c->change_seen)) {
 		if (ask_for_change(c, now))
 			return capture_nothing(c, sp, ra, tag);
+		asked = 0;
+	}
 	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
 	if (MT_UNLIKELY(!list || !mt_unwind.rows))
 		return capture_nothing(c, sp, ra, tag);
 	if (MT_UNLIKELY(list->generation != c->generation))
 		modules_changed(c, list);
-	if (MT_UNLIKELY(sp < c->stack.lo + 8 || sp > c->stack.hi))
+	if (MT_UNLIKELY(sp < c->stack.lo + 8 || sp > c->stack.hi)) {
 		if (stack_switch(c, sp))
 			return capture_nothing(c, sp, ra, tag);
-	c->memo_ready = 0;
-	if (MT_LIKELY(c->memo != NULL && !c->memo_off_for)) {
-		if (MT_UNLIKELY(c->counts.captures - c->memo_since >= MEMO_WINDOW))
-			memo_judge(c);
-		uint32_t token = memo_find(c, sp, ra, fp, tag);
-		if (MT_LIKELY(token)) {
-			c->counts.memo_hits++;
-			return token;
-		}
-		c->memo_ready = 1;
-	} else if (c->memo_off_for && !--c->memo_off_for) {
-		memo_window(c);
+		asked = 0;
 	}
+	if (MT_UNLIKELY(!asked) && c->memo_in_use) {
+		const struct mt_memo_entry *e =
+			mt_memo_find(c->memo_in_use, sp, ra, fp, tag, c->stack.hi);
+		if (e) {
+			c->counts.memo_misses--;
+			return e->token;
+		}
+	}
+	c->memo_ready = (uint32_t)memo_missed(c);
 	return capture_walk(c, list, sp, ra, fp, tag);
 }

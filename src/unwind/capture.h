@@ -16,6 +16,7 @@
  */
 
 #include "elf/modules.h"
+#include "unwind/memo.h"
 #include "unwind/stack.h"
 
 enum { MT_DEPTH_MAX = 256 };
@@ -48,13 +49,11 @@ enum mt_frame_flags {
 
 /* What the unwinder counted in this thread; all by the owner thread, read by anybody (relaxed). */
 struct mt_capture_counts {
-	uint64_t captures, memo_hits, same_as_last, joined, frames_walked;
+	uint64_t captures, memo_misses, same_as_last, joined, frames_walked;
 	uint64_t row_misses;
 	uint64_t ends[MT_STACK_END_COUNT]; /* per capture that was not a memo hit */
 	uint64_t fp_steps;                 /* frames found by the frame-pointer fallback */
 };
-
-struct mt_memo; /* 256 sets x 2 ways of remembered stacks; about 300 KiB, touched lazily */
 
 /*
  * What the walk read to reach a frame: private to capture.c. x86-64: the return address lies below
@@ -75,7 +74,11 @@ struct mt_frame_words {
 };
 
 struct mt_capture {
-	/* owner thread only */
+	/* owner thread only; first what mt_capture_known() reads */
+	struct mt_memo *memo_in_use; /* NULL while there is none, or it is paused */
+	uint64_t change_seen;        /* mt_unwind.change_count at the last capture that looked */
+	struct mt_stack_range stack; /* that held SP last */
+	struct mt_capture_counts counts;
 	uint32_t count;      /* frames of the last stack */
 	uint32_t end;        /* enum mt_stack_end of the last stack */
 	uint64_t hash;       /* identity of (last stack, tag): frames, end, tag */
@@ -84,18 +87,15 @@ struct mt_capture {
 	uint32_t depth_max;  /* 1..MT_DEPTH_MAX, set by mt_capture_init */
 	uint32_t generation; /* of the module list that the state below belongs to */
 	uint32_t reserved;
-	struct mt_memo *memo;        /* NULL until attached */
-	struct mt_stack_range stack; /* that held SP last */
-	struct mt_capture_counts counts;
+	struct mt_memo *memo; /* NULL until attached */
 	/* the rest up to frame is private to capture.c */
-	uint64_t change_seen;           /* mt_unwind.change_count at the last capture */
 	struct mt_stack_range other[3]; /* stacks seen before */
 	struct mt_stack_asked asked;
 	uint32_t other_next;
-	uint32_t reuse_below;                  /* frames with a lower index may be joined */
-	uint32_t memo_ready;                   /* the last stack may go into the memo */
-	uint32_t memo_off_for;                 /* adaptive: captures without a look into the memo */
-	uint64_t memo_since, memo_hits_before; /* adaptive: start of the window */
+	uint32_t reuse_below;  /* frames with a lower index may be joined */
+	uint32_t memo_ready;   /* the last stack may go into the memo */
+	uint32_t memo_off_for; /* adaptive: captures without a look into the memo */
+	uint64_t memo_since, memo_misses_before;     /* adaptive: start of the window */
 	uint32_t join_off_for, join_seen, join_done; /* adaptive: captures that were no memo hit */
 	uint32_t join_walked, join_frames;
 	struct mt_frame frame[MT_DEPTH_MAX + 1]; /* outermost first */
@@ -118,10 +118,11 @@ struct mt_unwind {
 			 read */
 	/*
 	 * Rises whenever a module may have come or gone (written by the loader's notifier or by a
-	 * hook; any change of value counts). The unwinder loads it once a capture (acquire); when
-	 * it differs from the value it last saw it calls on_change before using any cached row.
+	 * hook; any change of value counts), before `modules` changes. The unwinder loads it once a
+	 * capture (acquire); when it differs from the value it last saw it calls on_change before
+	 * using any cached row or remembered stack.
 	 */
-	const volatile uint64_t *change_count;
+	volatile uint64_t change_count;
 	/*
 	 * Brings `modules` up to date. 0: it is as of the count before the call, or later. Else
 	 * this capture uses no module, and the next one asks again.
@@ -141,6 +142,40 @@ void mt_capture_memo_attach(struct mt_capture *c, struct mt_memo *memo);
 /* Forgets everything that was cached for this thread (after fork, for a reused thread state). */
 void mt_capture_reset(struct mt_capture *c);
 
+/* The address without a pointer-authentication code. */
+MT_INLINE uintptr_t mt_strip_code(uintptr_t ra)
+{
+#if defined(__aarch64__)
+	if (MT_UNLIKELY(ra >> 48)) {
+		register uintptr_t x30 __asm__("x30") = ra;
+		__asm__("hint #7" : "+r"(x30)); /* xpaclri; no effect before ARMv8.3 */
+		ra = x30;
+	}
+#endif
+	return ra;
+}
+
+/* The first half of mt_capture_stack(): 1 and *ret_token if the memo knows the stack, else 0. */
+MT_INLINE int mt_capture_known(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
+			       uint64_t tag, uint32_t *ret_token)
+{
+	const struct mt_memo *memo = c->memo_in_use;
+	c->counts.captures++;
+	if (MT_UNLIKELY(!memo || __atomic_load_n(&mt_unwind.change_count, __ATOMIC_ACQUIRE) !=
+					 c->change_seen))
+		return 0;
+	const struct mt_memo_entry *e =
+		mt_memo_find(memo, sp, mt_strip_code(ra), fp, tag, c->stack.hi);
+	if (MT_UNLIKELY(!e))
+		return 0;
+	*ret_token = e->token;
+	return 1;
+}
+
+/* The second half, when the first knew nothing: join with the last stack, or walk. */
+uint32_t mt_capture_unknown(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
+			    uint64_t tag);
+
 /*
  * Captures the stack that begins at the caller whose call returns to `ra`. `tag` takes part in the
  * identity (heap, function kind, label). Returns the token that mt_capture_remember() attached to
@@ -148,8 +183,20 @@ void mt_capture_reset(struct mt_capture *c);
  * set, and nodes of frames shared with the previous stack are kept (frame[i].node != 0). When a
  * token is returned c->count/frame need not describe this stack.
  */
-uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
-			  uint64_t tag);
+MT_INLINE uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
+				    uint64_t tag)
+{
+	uint32_t token;
+	if (mt_capture_known(c, sp, ra, fp, tag, &token))
+		return token;
+	return mt_capture_unknown(c, sp, ra, fp, tag);
+}
+
+/* Captures that the memo answered. */
+MT_INLINE uint64_t mt_capture_memo_hits(const struct mt_capture *c)
+{
+	return c->counts.captures - c->counts.memo_misses;
+}
 
 /* Attaches token (not 0) to the stack that the last mt_capture_stack() of this thread described. */
 void mt_capture_remember(struct mt_capture *c, uint32_t token);

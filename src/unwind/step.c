@@ -84,7 +84,7 @@ static int step_signal(struct mt_step *s)
 	s->ra = pc + 1;
 	s->sp = sp;
 	s->fp = fp;
-	s->lr = mt_step_strip(lr);
+	s->lr = mt_strip_code(lr);
 	s->lr_known = 1;
 	s->flags |= MT_FRAME_EXACT_PC;
 	return 0;
@@ -155,7 +155,7 @@ static int load_caller(struct mt_step *s, const struct mt_rule *r, uintptr_t cfa
 	s->ra_at = ra_at;
 	s->raw = raw;
 	s->fp_at = fp_at;
-	s->ra = mt_step_strip(raw);
+	s->ra = mt_strip_code(raw);
 	s->fp = fp;
 	s->sp = cfa;
 	if (!ra_at)
@@ -318,7 +318,7 @@ static int step_by_fp(struct mt_step *s, const struct mt_module_list *list, uint
 	if (!checked || mt_stack_word(s->range, record, &fp) ||
 	    mt_stack_word(s->range, record + 8, &raw))
 		return MT_STACK_NO_INFO;
-	ra = mt_step_strip(raw);
+	ra = mt_strip_code(raw);
 	s->ra = ra;
 	s->raw = raw;
 	s->ra_at = record + 8;

@@ -31,19 +31,6 @@ struct mt_step {
 	struct mt_row_cache *rows;    /* where verdicts on code are kept; NULL: nowhere */
 };
 
-/* The address without a pointer-authentication code. */
-MT_INLINE uintptr_t mt_step_strip(uintptr_t ra)
-{
-#if defined(__aarch64__)
-	if (MT_UNLIKELY(ra >> 48)) {
-		register uintptr_t x30 __asm__("x30") = ra;
-		__asm__("hint #7" : "+r"(x30)); /* xpaclri; no effect before ARMv8.3 */
-		ra = x30;
-	}
-#endif
-	return ra;
-}
-
 /* Steps by a rule of an ordinary frame. 0, or an enum mt_stack_end: there is no caller to be found.
  */
 int mt_step_rule(struct mt_step *s, const struct mt_rule *rule);

@@ -32,7 +32,7 @@ uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *
 	struct mt_stack_range range = {0, 0};
 	struct mt_stack_asked asked = {0};
 	struct mt_step s = {
-		.sp = sp, .ra = mt_step_strip(ra), .fp = fp, .range = &range, .asked = &asked};
+		.sp = sp, .ra = mt_strip_code(ra), .fp = fp, .range = &range, .asked = &asked};
 	uint32_t n = 0;
 	int end = MT_STACK_NO_INFO;
 	while (n < max) {

@@ -185,7 +185,10 @@ enum mt_state_heap_class {
 	MT_CLASS_CUSTOM = 3
 };
 
-/* One thread. Counters are exact: the owner thread alone writes them. 512 bytes. */
+/*
+ * One thread. Counters are exact: the owner thread alone writes them. Its live bytes are the malloc
+ * heap's bytes - freed_bytes: negative in a thread that frees what others allocated. 512 bytes.
+ */
 struct mt_state_thread {
 	uint32_t tid;
 	uint32_t state; /* 0 unused, 1 in use, 2 seen ended */
@@ -194,14 +197,15 @@ struct mt_state_thread {
 	uint8_t name[16];
 	uint8_t reserved0[32];
 	struct mt_state_totals totals[4]; /*  64 enum mt_state_heap_class */
-	int64_t live_bytes;      /* 192 malloc heap: allocated here - freed here; may be negative */
-	int64_t peak_bytes;      /* 200 highest live_bytes */
-	int64_t published;       /* 208 part of live_bytes that is in header.live_published */
-	uint64_t reallocs;       /* 216 successful realloc of a block (also 1 alloc + 1 free) */
-	uint64_t temporaries;    /* 224 freed here before the next allocation here */
-	uint64_t unknown_frees;  /* 232 free of an address that is not in the table */
-	uint64_t failed_allocs;  /* 240 the allocator returned NULL */
-	uint64_t alloc_sequence; /* 248 allocations so far, for temporaries */
+	uint64_t reserved1;               /* 192 */
+	int64_t peak_bytes;               /* 200 highest bytes - freed_bytes of the malloc heap */
+	int64_t published;                /* 208 part of bytes - freed_bytes that is in
+					     header.live_published */
+	uint64_t reallocs;      /* 216 successful realloc of a block (also 1 alloc + 1 free) */
+	uint64_t temporaries;   /* 224 freed here before the next allocation here */
+	uint64_t unknown_frees; /* 232 free of an address that is not in the table */
+	uint64_t failed_allocs; /* 240 the allocator returned NULL */
+	uint64_t reserved2;     /* 248 */
 	/* from struct mt_capture_counts */
 	uint64_t captures, memo_hits, same_as_last, joined, frames_walked, row_misses; /* 256 */
 	uint64_t ends[8];          /* 304 enum mt_stack_end */
@@ -221,7 +225,7 @@ struct mt_state_thread {
 				      only */
 	uint64_t filtered_bytes;   /* 464 */
 	uint64_t verify_unsure[3]; /* 472 stacks that could not be compared, by reason: see docs */
-	uint8_t reserved1[16];
+	uint8_t reserved3[16];
 };
 
 /*
@@ -276,11 +280,10 @@ struct mt_state_cell {
 	uint32_t site;
 	uint16_t thread;
 	uint8_t size_bucket; /* the only bucket so far (see mt_state_size_bucket) while hist == 0 */
-	uint8_t size_known; /* 0: no allocation yet, 1: yes, 2: histogram was refused: sizes unknown
-			     */
-	uint64_t allocs;    /*   8 */
-	uint64_t bytes;     /*  16 */
-	uint64_t frees;     /*  24 of this site's blocks, by this thread */
+	uint8_t size_known;  /* enum mt_state_size_known */
+	uint64_t allocs;     /*   8 */
+	uint64_t bytes;      /*  16 */
+	uint64_t frees;      /*  24 of this site's blocks, by this thread */
 	uint64_t freed_bytes; /*  32 */
 	int64_t peak_bytes; /*  40 highest (bytes - freed_bytes); exact if the site has one cell */
 	int64_t at_peak_bytes;  /*  48 bytes - freed_bytes when epoch at_peak_epoch ended */
@@ -294,6 +297,12 @@ struct mt_state_cell {
 	uint32_t lifetime[10];  /*  88 frees by age, saturating: see mt_state_life_bucket */
 };
 enum { MT_LIFE_BUCKETS = 10, MT_SIZE_BUCKETS = 32 };
+enum mt_state_size_known {
+	MT_SIZE_NONE = 0,    /* no allocation yet */
+	MT_SIZE_ONE = 1,     /* all in size_bucket */
+	MT_SIZE_REFUSED = 2, /* a histogram was refused: sizes are not known */
+	MT_SIZE_HIST = 3,    /* in element hist of HISTS */
+};
 
 /* Sizes of a cell's allocations, saturating. 128 bytes. */
 struct mt_state_hist {
@@ -309,8 +318,8 @@ struct mt_state_live {
 	uint32_t size;
 	uint32_t cell;     /* site and allocating thread; 0: tables were full */
 	uint32_t unit;     /* time */
-	uint32_t sequence; /* low word of the thread's alloc_sequence; free slot: writer's free list
-			    */
+	uint32_t sequence; /* which allocation of its thread it was, low word; free slot: writer's
+			      free list */
 };
 
 /* A large block, a block of a custom heap, or a mapping (heap by its cell's site). 40 bytes. */
@@ -372,7 +381,7 @@ MT_STATE_SIZE(mt_state_module, 128);
 MT_STATE_SIZE(mt_state_totals, 32);
 MT_STATE_SIZE(mt_state_thread, 512);
 MT_STATE_AT(mt_state_thread, totals, 64);
-MT_STATE_AT(mt_state_thread, live_bytes, 192);
+MT_STATE_AT(mt_state_thread, peak_bytes, 200);
 MT_STATE_AT(mt_state_thread, captures, 256);
 MT_STATE_AT(mt_state_thread, fp_steps, 368);
 MT_STATE_AT(mt_state_thread, verify_unsure, 472);

@@ -14,7 +14,6 @@
 
 /* What process.c, provider.c and the unwinder define. */
 struct mt_rt mt_rt;
-volatile uint64_t mt_rt_change_count;
 volatile uint64_t mt_rt_wipe[8];
 struct mt_originals mt_original[MT_FAMILY_COUNT];
 struct mt_system_originals mt_system;
@@ -37,7 +36,7 @@ int mt_provider_search_again(void)
 	return 0;
 }
 
-enum mt_enter mt_enter_slow(struct mt_thread **ret_thread)
+enum mt_enter mt_enter_slow(struct mt_thread **ret_thread, uintptr_t sp)
 {
 	*ret_thread = NULL;
 	if (mt_rt.phase != MT_RT_ON)
@@ -66,7 +65,7 @@ void mt_capture_init(struct mt_capture *c, uint32_t depth_max)
 
 void mt_capture_memo_attach(struct mt_capture *c, struct mt_memo *memo)
 {
-	c->memo = memo;
+	c->memo = memo; /* and never in use */
 }
 
 void mt_capture_reset(struct mt_capture *c)
@@ -75,11 +74,10 @@ void mt_capture_reset(struct mt_capture *c)
 	c->count = 0;
 }
 
-uint32_t mt_capture_stack(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
-			  uint64_t tag)
+uint32_t mt_capture_unknown(struct mt_capture *c, uintptr_t sp, uintptr_t ra, uintptr_t fp,
+			    uint64_t tag)
 {
 	uint64_t hash = mt_hash_u64(mt_hash_u64(ra) + tag + 1);
-	c->counts.captures++;
 	if (c->token && c->hash == hash && c->generation == mt_unwind.modules->generation) {
 		c->counts.same_as_last++;
 		return c->token;
@@ -220,10 +218,23 @@ int fixture_teardown(void **state)
 	return 0;
 }
 
+void mt_rt_set_plain(void)
+{
+	mt_rt.plain_from = mt_rt.options.min_size;
+	mt_rt.plain_span = MT_MIN(mt_rt.options.max_size, (uint64_t)MT_LARGE_BYTES - 1) + 1 -
+			   mt_rt.options.min_size;
+}
+
 struct mt_thread *fixture_thread(void)
 {
 	struct mt_thread *t = mt_thread_self();
 	return t ? t : mt_thread_make();
+}
+
+int64_t fixture_live_bytes(const struct mt_thread *t)
+{
+	const struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
+	return (int64_t)(sum->bytes - sum->freed_bytes);
 }
 
 struct mt_caller fixture_caller(uintptr_t ra)

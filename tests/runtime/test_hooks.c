@@ -105,7 +105,7 @@ static void expect_live(uint64_t count, uint64_t bytes)
 	fixture_count_live(&have_count, &have_bytes);
 	assert_int_equal(have_count, count);
 	assert_int_equal(have_bytes, bytes);
-	assert_int_equal(fixture_thread()->row->live_bytes, bytes);
+	assert_int_equal(fixture_live_bytes(fixture_thread()), bytes);
 	assert_int_equal(fixture_thread()->depth, 0);
 }
 

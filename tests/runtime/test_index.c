@@ -96,7 +96,7 @@ static void random_blocks(uint32_t shift, uint32_t spacing)
 	check_all();
 	assert_int_equal(t->row->totals[MT_CLASS_MALLOC].allocs,
 			 t->row->totals[MT_CLASS_MALLOC].frees);
-	assert_true(t->row->live_bytes == 0);
+	assert_true(fixture_live_bytes(t) == 0);
 	assert_int_equal(mt_rt.hdr->lost[MT_LOST_LIVE_FULL], 0);
 	assert_int_equal(mt_rt.hdr->lost[MT_LOST_UNSEEN_FREE], 0);
 	fixture_end();

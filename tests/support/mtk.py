@@ -31,7 +31,8 @@ class Thread:
         self.tid, self.state = struct.unpack_from("<II", raw, 0)
         self.name = raw[16:32].split(b"\0")[0].decode("utf-8", "replace")
         self.totals = [Totals(*struct.unpack_from("<4Q", raw, 64 + 32 * i)) for i in range(4)]
-        self.live_bytes, self.peak_bytes, self.published = struct.unpack_from("<3q", raw, 192)
+        self.live_bytes = self.totals[0].bytes - self.totals[0].freed_bytes
+        self.peak_bytes, self.published = struct.unpack_from("<2q", raw, 200)
         (self.reallocs, self.temporaries, self.unknown_frees,
          self.failed_allocs) = struct.unpack_from("<4Q", raw, 216)
         self.ends = struct.unpack_from("<8Q", raw, 304)

@@ -189,12 +189,13 @@ static void count_size(struct mtk_builder *b, uint32_t cell, uint64_t size)
 	struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, cell);
 	uint32_t bucket = mt_state_size_bucket(size);
 	if (!c->size_known) {
-		c->size_known = 1;
+		c->size_known = MT_SIZE_ONE;
 		c->size_bucket = (uint8_t)bucket;
 	} else if (!c->hist && c->size_bucket != bucket) {
 		struct mt_state_hist h = {{0}};
 		h.count[c->size_bucket] = (uint32_t)c->allocs;
 		c->hist = mtk_builder_add(b, MT_REGION_HISTS, &h);
+		c->size_known = MT_SIZE_HIST;
 	}
 	if (c->hist)
 		((struct mt_state_hist *)mtk_builder_at(b, MT_REGION_HISTS, c->hist))
@@ -228,9 +229,9 @@ static void change_live(struct mtk_builder *b, struct mt_state_cell *c, struct m
 	s->peak_published = MT_MAX(s->peak_published, s->live_published);
 	if (s->heap)
 		return;
-	t->live_bytes += bytes;
-	t->peak_bytes = MT_MAX(t->peak_bytes, t->live_bytes);
-	h->live_published += publish(b, t->live_bytes, &t->published);
+	live = (int64_t)(t->totals[MT_CLASS_MALLOC].bytes - t->totals[MT_CLASS_MALLOC].freed_bytes);
+	t->peak_bytes = MT_MAX(t->peak_bytes, live);
+	h->live_published += publish(b, live, &t->published);
 	if (h->live_published > h->peak_bytes) {
 		h->peak_bytes = h->live_published;
 		h->peak_unit = h->now_unit;
@@ -266,19 +267,18 @@ void mtk_builder_alloc(struct mtk_builder *b, uint32_t thread, uint32_t site, ui
 	c->bytes += size;
 	t->totals[heap_class(heap)].allocs++;
 	t->totals[heap_class(heap)].bytes += size;
-	t->alloc_sequence++;
 	change_live(b, c, t, (int64_t)size);
 	if (size < MT_LARGE_BYTES && heap == MT_HEAP_MALLOC) {
 		struct mt_state_live e = {address, (uint32_t)size, cell,
 					  (uint32_t)b->header.now_unit,
-					  (uint32_t)t->alloc_sequence};
+					  (uint32_t)t->totals[0].allocs};
 		mtk_builder_add(b, MT_REGION_LIVE, &e);
 	} else {
 		struct mt_state_large e = {address,
 					   size,
 					   cell,
 					   (uint32_t)b->header.now_unit,
-					   (uint32_t)t->alloc_sequence,
+					   (uint32_t)t->totals[0].allocs,
 					   heap,
 					   0};
 		mtk_builder_add(b, MT_REGION_LARGE, &e);

@@ -196,7 +196,7 @@ void fixture_hooked(uintptr_t sp, uintptr_t ra, uintptr_t fp)
 	if (check_oracle != CHECK_ALONE)
 		compare_with_oracle(ra);
 	struct mt_capture *c = state->capture[MODE_WALK];
-	check_result.memo_hits = state->capture[MODE_MEMO]->counts.memo_hits;
+	check_result.memo_hits = mt_capture_memo_hits(state->capture[MODE_MEMO]);
 	check_result.joined = state->capture[MODE_JOIN]->counts.joined;
 	check_result.count = want->count;
 	check_result.end = end;

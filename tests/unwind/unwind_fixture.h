@@ -17,8 +17,6 @@
 #include "unwind/capture.h"
 #include "unwind/row.h"
 
-static uint64_t fixture_changes MT_UNUSED;
-
 static void *fixture_zeros(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -56,6 +54,7 @@ MT_UNUSED static void fixture_modules(void)
 	fill.list = fixture_zeros(sizeof(*fill.list) + MAX * sizeof(struct mt_module));
 	fill.list->generation = ++generation;
 	dl_iterate_phdr(fixture_add, &fill);
+	mt_unwind.change_count++;
 	__atomic_store_n(&mt_unwind.modules, fill.list, __ATOMIC_RELEASE);
 }
 
@@ -70,7 +69,6 @@ MT_UNUSED static struct mt_capture *fixture_capture_new(uint32_t depth)
 MT_UNUSED static void fixture_start(void)
 {
 	mt_unwind.rows = fixture_zeros(mt_row_cache_bytes());
-	mt_unwind.change_count = &fixture_changes;
 	fixture_modules();
 }
 

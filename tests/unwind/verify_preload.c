@@ -115,7 +115,6 @@ static uint64_t first_captures = 20000, then_every = 1;
 static uint32_t reports[FOUND_COUNT];
 static __thread struct thread_state *self __attribute__((tls_model("initial-exec")));
 static __thread int starting __attribute__((tls_model("initial-exec")));
-static volatile uint64_t changes;
 
 static void count(uint64_t *counter, uint64_t by)
 {
@@ -288,7 +287,7 @@ static void note_changes(void)
 {
 	uint64_t now = 0;
 	dl_iterate_phdr(read_changes, &now);
-	if (__atomic_exchange_n(&changes, now, __ATOMIC_ACQ_REL) != now)
+	if (__atomic_exchange_n(&mt_unwind.change_count, now, __ATOMIC_ACQ_REL) != now)
 		unw_flush_cache(unw_local_addr_space, 0, 0);
 }
 
@@ -356,7 +355,6 @@ static void begin(void)
 	then_every = MT_MAX(number("VERIFY_EVERY", then_every), 1u);
 	mt_loader_init(&block, getpid());
 	mt_unwind.rows = fixture_zeros(mt_row_cache_bytes());
-	mt_unwind.change_count = &changes;
 	mt_unwind.on_change = refresh;
 	note_changes();
 	if (refresh())
