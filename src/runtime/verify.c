@@ -74,7 +74,7 @@ static void fill(struct mt_verify_slot *s, uint32_t cell)
 	s->depth = mt_rt.options.depth;
 	s->pid = mt_rt.pid;
 	s->start_ns = mt_rt.hdr->mono_start_ns;
-	s->modules = mt_rt_change_count;
+	s->modules = mt_unwind.change_count;
 }
 
 /* Our registers, those that a function keeps for its caller, and the place where they were taken.
