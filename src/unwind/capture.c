@@ -212,7 +212,10 @@ static void memo_fill(struct mt_capture *c)
 void mt_capture_remember(struct mt_capture *c, uint32_t token)
 {
 	c->token = token;
-	if (c->memo && c->memo_ready && c->count && c->reuse_below >= c->count)
+	if (!c->memo || !c->memo_ready || !c->count || c->reuse_below < c->count)
+		return;
+	const struct mt_frame_words *inner = &kept_words(c)[c->count - 1];
+	if (mt_memo_missed(c->memo, inner->sp, inner->ra, c->hash, (uint32_t)c->counts.memo_misses))
 		memo_fill(c);
 }
 

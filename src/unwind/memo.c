@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unwind/memo.h"
 
-#include "core/sys.h"
-
 void mt_memo_forget(struct mt_memo *memo)
 {
 	for (uint32_t i = 0; memo && i < MT_ARRAY_LEN(memo->used); i++)
@@ -13,9 +11,13 @@ void mt_memo_forget(struct mt_memo *memo)
 		}
 }
 
-static int is_key(const struct mt_memo_entry *e, uintptr_t sp, uintptr_t ra, uint64_t tag)
+int mt_memo_missed(struct mt_memo *memo, uintptr_t sp, uintptr_t ra, uint64_t hash, uint32_t turn)
 {
-	return e->ra == ra && e->sp == sp && e->tag == tag;
+	uint64_t *missed = memo->missed[mt_memo_set(sp, ra)];
+	if (missed[0] == hash || missed[1] == hash)
+		return 1;
+	missed[turn & 1] = hash;
+	return 0;
 }
 
 struct mt_memo_entry *mt_memo_begin(struct mt_memo *memo, uintptr_t sp, uintptr_t ra, uintptr_t fp,
@@ -24,10 +26,8 @@ struct mt_memo_entry *mt_memo_begin(struct mt_memo *memo, uintptr_t sp, uintptr_
 	uint32_t set = mt_memo_set(sp, ra);
 	struct mt_memo_entry *e = memo->entry[set];
 	memo->used[set / 64] |= 1ull << set % 64;
-	if (is_key(&e[1], sp, ra, tag))
+	if (e[0].ra && (!e[1].ra || turn & 1))
 		e++;
-	else if (!is_key(e, sp, ra, tag) && e->ra)
-		e += turn & 1;
 	e->ra = 0;
 	e->sp = sp;
 	e->tag = tag;
@@ -36,18 +36,6 @@ struct mt_memo_entry *mt_memo_begin(struct mt_memo *memo, uintptr_t sp, uintptr_
 	e->span_bytes = 0;
 	e->count = 0;
 	return e;
-}
-
-int mt_memo_add(struct mt_memo_entry *e, uintptr_t address, uint64_t value)
-{
-	uintptr_t offset = address - e->sp;
-	if (e->count == MT_MEMO_WORDS || (offset & 7) || offset / 8 > UINT16_MAX)
-		return -MT_EINVAL;
-	e->offset[e->count] = (uint16_t)(offset / 8);
-	e->value[e->count++] = value;
-	if (offset + 8 > e->span_bytes)
-		e->span_bytes = (uint32_t)offset + 8;
-	return 0;
 }
 
 void mt_memo_end(struct mt_memo_entry *e, uintptr_t ra, uint32_t token)
