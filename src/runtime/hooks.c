@@ -73,8 +73,8 @@ MT_INLINE void *do_malloc(enum mt_family family, size_t size)
 	}
 	void *p = ORIGINAL(family, malloc)(size);
 	struct mt_caller c = MT_CALLER();
-	if (MT_UNLIKELY(!p || t->settle || !mt_recording() ||
-			!mt_is_plain(size) || !--t->until_tick))
+	if (MT_UNLIKELY(!p || t->settle || !mt_recording() || !mt_is_plain(size) ||
+			!--t->until_tick))
 		return mt_record_malloc(t, p, size, c.sp, c.ra, c.fp);
 	if (MT_UNLIKELY(!mt_capture_known(&t->capture, c.sp, c.ra, c.fp, t->tag + MT_CALL_MALLOC,
 					  &cell)))

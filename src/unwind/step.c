@@ -234,7 +234,7 @@ static uint32_t read_records(struct mt_stack_asked *asked, uintptr_t *sp, uintpt
 		uintptr_t at = *record, end = at + 2 * sizeof(uintptr_t);
 		if (!mt_stack_probe_bytes(asked, at, end))
 			break;
-		ret_ra[n] = mt_step_strip(((const volatile uintptr_t *)at)[1]);
+		ret_ra[n] = mt_strip_code(((const volatile uintptr_t *)at)[1]);
 		*record = ((const volatile uintptr_t *)at)[0];
 		*sp = end;
 		n++;

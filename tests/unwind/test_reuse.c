@@ -355,6 +355,9 @@ static void the_same_stack_gives_its_token(void **s)
 	assert_int_equal(c->end, MT_STACK_COMPLETE);
 	uint64_t hash = c->hash;
 	mt_capture_remember(c, 77);
+	/* as the last stack first, which tells that it is worth a place in the memo */
+	assert_int_equal(mt_capture_stack(c, p.sp, p.ra, p.fp, 1), 77);
+	assert_int_equal(mt_capture_memo_hits(c), 0);
 	assert_int_equal(mt_capture_stack(c, p.sp, p.ra, p.fp, 1), 77);
 	assert_int_equal(mt_capture_memo_hits(c), 1);
 	/* Another tag is another identity, on the same frames. */

@@ -30,6 +30,7 @@ struct CMUnitTest {
 		} \
 	} while (0)
 #define assert_true(x) CROSS_FAIL_UNLESS(x, #x)
+#define assert_false(x) CROSS_FAIL_UNLESS(!(x), "not " #x)
 #define assert_int_equal(a, b) CROSS_FAIL_UNLESS((long)(a) == (long)(b), #a " is not " #b)
 #define assert_ptr_equal(a, b) CROSS_FAIL_UNLESS((a) == (b), #a " is not " #b)
 #define assert_memory_equal(a, b, n) CROSS_FAIL_UNLESS(!memcmp(a, b, n), #a " is not " #b)
