@@ -127,7 +127,8 @@ MT_INLINE int mt_fast_alloc(struct mt_thread *t, uint64_t address, size_t size, 
 	/* pairs with the release in thread.c: the thread that ends the single time publishes our
 	 * bytes */
 	uint32_t single = __atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE);
-	if (MT_UNLIKELY(!slot || __atomic_load_n(slot, __ATOMIC_RELAXED) || !r || mt_is_step(cell_live, c->published) ||
+	if (MT_UNLIKELY(!slot || __atomic_load_n(slot, __ATOMIC_RELAXED) || !r ||
+			mt_is_step(cell_live, c->published) ||
 			(!single && mt_is_step(live, row->published))))
 		return 0;
 	if (MT_UNLIKELY(!mt_cell_has_one_size(c, bucket))) {
