@@ -344,6 +344,7 @@ static void fill_header(struct mt_mtk_reader *rd)
 	p->end_code = h->end_code;
 	p->notes = h->notes;
 	memcpy(p->lost, h->lost, sizeof(p->lost));
+	p->lost[MT_LOST_UNSEEN_FREE] += rd->stale.count;
 	p->state_bytes = h->committed_bytes;
 	p->state_max_bytes = h->max_bytes;
 	p->threads_seen = h->threads_seen;

@@ -11,6 +11,7 @@
 
 #include "core/cc.h"
 #include "formats/mtk_source.h"
+#include "formats/mtk_stale.h"
 #include "formats/mtk_sum.h"
 #include "formats/mtk_time.h"
 #include "model/profile.h"
@@ -42,6 +43,7 @@ struct mt_mtk_reader {
 	uint32_t strings_len;
 	struct mt_profile_block *block; /* owned; cell and heap are not checked yet */
 	size_t block_cap, blocks;
+	struct mt_mtk_stale stale;
 	uint64_t damage[MT_MTK_DAMAGES];
 	uint64_t warned_kinds; /* bit: this kind of region was reported */
 };

@@ -44,6 +44,7 @@ static void reader_done(struct mt_mtk_reader *rd)
 	free(rd->raw.heap);
 	free(rd->raw.label);
 	free(rd->block);
+	mt_mtk_stale_done(&rd->stale);
 	mt_profile_free(rd->profile);
 }
 MT_AUTO_DEFINE_INPLACE(reader, struct mt_mtk_reader, reader_done)
@@ -173,6 +174,27 @@ static struct mt_profile_block block_of(const union block_elem *e, uint32_t kind
 	};
 }
 
+static int visit_large(void *user, const void *elems, uint64_t first, uint64_t count)
+{
+	const struct block_walk *w = user;
+	int r = 0;
+	for (uint64_t i = 0; i < count && !r; i++) {
+		struct mt_state_large l;
+		memcpy(&l, (const uint8_t *)elems + i * w->region->elem_bytes, sizeof(l));
+		if (first + i)
+			r = mt_mtk_stale_note_large(&w->rd->stale, &l);
+	}
+	return r;
+}
+
+/* 1: the block is to be left out. */
+static int is_stale(struct mt_mtk_reader *rd, uint32_t kind, const union block_elem *e)
+{
+	if (kind == MT_REGION_LARGE)
+		return mt_mtk_stale_is_gone(&rd->stale, &e->large);
+	return mt_mtk_stale_note_small(&rd->stale, e->place);
+}
+
 static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t count)
 {
 	const struct block_walk *w = user;
@@ -189,10 +211,20 @@ static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t 
 		if (!e.place || !(first + i))
 			continue;
 		settle(w, first + i, &e, bytes);
-		if (e.place)
+		int stale = e.place ? is_stale(rd, kind, &e) : 0;
+		if (stale < 0)
+			return stale;
+		if (e.place && !stale)
 			rd->block[rd->blocks++] = block_of(&e, kind);
 	}
 	return 0;
+}
+
+static int note_large(struct mt_mtk_reader *rd)
+{
+	struct block_walk w = {rd, mt_mtk_source_region(&rd->source, MT_REGION_LARGE)};
+	mt_mtk_source_refresh(&rd->source, MT_REGION_LARGE);
+	return mt_mtk_source_walk(&rd->source, w.region, visit_large, &w) == -ENOMEM ? -ENOMEM : 0;
 }
 
 static int load_blocks(struct mt_mtk_reader *rd, uint32_t kind)
@@ -300,6 +332,8 @@ static int load_raw(struct mt_mtk_reader *rd, uint64_t *ret_in_flight)
 	uint64_t before = 0;
 	int r = rd->moving ? events_so_far(rd, &before) : 0;
 	if (!r)
+		r = note_large(rd);
+	if (!r)
 		r = load_blocks(rd, MT_REGION_LIVE);
 	if (!r)
 		r = load_blocks(rd, MT_REGION_LARGE);
@@ -314,6 +348,8 @@ static int load_raw(struct mt_mtk_reader *rd, uint64_t *ret_in_flight)
 	*ret_in_flight = rd->raw.header.end_kind == MT_END_EXITED && threads <= 2 ? 0 : 2 * threads;
 	/* a free whose thread found no room for a counter of its own is in no site */
 	*ret_in_flight += rd->raw.header.lost[MT_LOST_SITE_FULL];
+	/* the counters hold what was freed out of sight */
+	*ret_in_flight += rd->stale.count;
 	if (rd->moving)
 		*ret_in_flight += count_events(rd->raw.thread, rd->raw.thread_count) - before;
 	return 0;

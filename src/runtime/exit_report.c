@@ -9,6 +9,7 @@
 #include "core/sys.h"
 #include "elf/modules.h"
 #include "runtime/arena.h"
+#include "runtime/index.h"
 #include "runtime/record.h"
 #include "runtime/storage.h"
 
@@ -190,6 +191,16 @@ static uint64_t used(enum mt_state_region_kind kind)
 	return MT_MIN(r->used, r->committed_bytes / r->elem_bytes);
 }
 
+/* A small block lives at the address of a large one: the large one was freed out of our sight. */
+static int is_stale(const struct mt_state_large *l)
+{
+	const uint32_t *slot = mt_index_find(l->place);
+	if (!slot || mt_rt.live[*slot].place != l->place)
+		return 0;
+	mt_rt_lost(MT_LOST_UNSEEN_FREE);
+	return 1;
+}
+
 static void sum_blocks(struct suspect *by_site)
 {
 	uint64_t n = used(MT_REGION_LIVE);
@@ -198,7 +209,8 @@ static void sum_blocks(struct suspect *by_site)
 			add_block(by_site, mt_rt.live[i].cell, mt_rt.live[i].size);
 	n = used(MT_REGION_LARGE);
 	for (uint64_t i = 1; i < n; i++)
-		if (mt_rt.large[i].place && mt_rt.large[i].heap == MT_HEAP_MALLOC)
+		if (mt_rt.large[i].place && mt_rt.large[i].heap == MT_HEAP_MALLOC &&
+		    !is_stale(&mt_rt.large[i]))
 			add_block(by_site, mt_rt.large[i].cell, mt_rt.large[i].size);
 }
 

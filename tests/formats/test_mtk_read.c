@@ -257,6 +257,32 @@ static void blocks_without_cell_are_kept_as_unknown(void **state)
 	assert_int_equal(p->block_bytes, 1057);
 }
 
+static uint64_t blocks_of_size(const struct mt_profile *p, uint64_t size)
+{
+	uint64_t n = 0;
+	for (uint64_t i = 0; i < p->blocks; i++)
+		n += p->block[i].size == size;
+	return n;
+}
+
+static void a_large_block_at_a_small_ones_address_was_freed_out_of_sight(void **state)
+{
+	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_new();
+	uint32_t module = mtk_builder_module(b, 0x1000, 0x2000, "/bin/program");
+	uint32_t site = mtk_builder_site(b, mtk_builder_node(b, 0x1100, 1, module), MT_CALL_MALLOC);
+	mtk_builder_alloc(b, 1, site, 0x700000, 50000);
+	mtk_builder_alloc(b, 1, site, 0x700000, 40);
+	mtk_builder_alloc(b, 1, site, 0x800000, 60000);
+	mtk_builder_alloc(b, 1, site, 0x900000, 50);
+	mt_auto(mt_profile) struct mt_profile *p = read_builder(b);
+	assert_int_equal(blocks_of_size(p, 50000), 0);
+	assert_int_equal(blocks_of_size(p, 40), 1);
+	assert_int_equal(blocks_of_size(p, 60000), 1);
+	assert_int_equal(blocks_of_size(p, 50), 1);
+	assert_int_equal(p->lost[MT_LOST_UNSEEN_FREE], 1);
+	assert_no_warnings(p);
+}
+
 static void peak_of_one_thread_is_exact(void **state)
 {
 	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_new();
@@ -505,6 +531,7 @@ int main(void)
 		cmocka_unit_test(process_totals_are_sums_over_threads),
 		cmocka_unit_test(heaps_are_counted_apart),
 		cmocka_unit_test(blocks_without_cell_are_kept_as_unknown),
+		cmocka_unit_test(a_large_block_at_a_small_ones_address_was_freed_out_of_sight),
 		cmocka_unit_test(peak_of_one_thread_is_exact),
 		cmocka_unit_test(site_that_did_not_change_since_the_peak_was_then_what_it_is),
 		cmocka_unit_test(peak_of_several_threads_has_a_bound_that_holds),
