@@ -319,7 +319,7 @@ void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 	if (t->untracked_allocs && !t->lost[LOST_LIVE_FULL])
 		emit_sentence(emit, context,
 			      "%s allocations are in the totals but cannot be told live or freed "
-			      "(block table full)",
+			      "(block table full): what is called live is an upper bound",
 			      mt_units_count(t->untracked_allocs, count));
 	emit_stack_caveat(r, emit, context);
 	for (uint32_t i = 0; i < r->profile_count; i++)

@@ -24,12 +24,13 @@ from tap import Tap
 
 STACKS, BLOCKS = 100000, 5000000
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"} # without what makes malloc dearer, as meson sets it
-# command: MiB, million instructions (None: not counted) for the whole of it; a part of it may have that part of both, 16 MiB and 40 million more
+# command: MiB, million instructions (None: not counted) for the whole of it; a part of it may have that part of
+# both, 12 MiB and 20 million more
 LIMITS = {
-    "report": (200, 4000),
+    "report": (200, 3000),
     "report --json": (200, None),
-    "report --by=size": (200, 4500),
-    "report --by=thread": (200, 4500),
+    "report --by=size": (200, 3400),
+    "report --by=thread": (200, 3400),
     "diff": (360, 9000),
 }
 
@@ -65,7 +66,7 @@ def check(options, path, work, share, tap):
     for name, (mib, instructions) in LIMITS.items():
         operands = [path, path] if name == "diff" else [path]
         command = [options.build + "/memtrack", *name.split(), "--no-symbols", *operands]
-        used, limit = peak_mib(options, command, work), mib / share + (16 if share > 1 else 0)
+        used, limit = peak_mib(options, command, work), mib / share + (12 if share > 1 else 0)
         tap.ok("memory of " + name, [] if used <= limit else ["%.0f MiB, the limit is %.0f" % (used, limit)])
         tap.note("%.1f of %.0f MiB" % (used, limit))
         if instructions is None or (share > 1 and name != "report"):
@@ -73,7 +74,7 @@ def check(options, path, work, share, tap):
         if not shutil.which("valgrind"):
             tap.skip("instructions of " + name, "valgrind is not installed")
             continue
-        used, limit = million_instructions(command, work), instructions / share + (40 if share > 1 else 0)
+        used, limit = million_instructions(command, work), instructions / share + (20 if share > 1 else 0)
         tap.ok("instructions of " + name, [] if used <= limit else ["%.0f million, the limit is %.0f" % (used, limit)])
         tap.note("%.0f of %.0f million instructions" % (used, limit))
 
