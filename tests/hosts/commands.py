@@ -55,10 +55,10 @@ def script(*commands, skip=None):
 def c_project(directory):
     for i in range(6):
         body = "".join("int f%d_%d(int a)\n{\n\tstatic int t[%d];\n\tfor (int i = 0; i < %d; i++)\n\t\tt[i] += a * i;\n"
-                       "\treturn t[a %% %d];\n}\n" % (i, j, j + 3, j + 3, j + 3) for j in range(12))
+                       "\treturn t[a %% %d];\n}\n" % (i, j, j + 3, j + 3, j + 3) for j in range(8))
         write(directory, "part%d.c" % i, "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n" + body)
-    calls = "".join("int f%d_%d(int);\n" % (i, j) for i in range(6) for j in range(12))
-    sums = " + ".join("f%d_%d(a)" % (i, j) for i in range(6) for j in range(12))
+    calls = "".join("int f%d_%d(int);\n" % (i, j) for i in range(6) for j in range(8))
+    sums = " + ".join("f%d_%d(a)" % (i, j) for i in range(6) for j in range(8))
     write(directory, "main.c", "#include <stdio.h>\n%sint main(void)\n{\n\tint a = 1;\n\tprintf(\"%%d\\n\", %s);\n}\n" % (
         calls, sums))
     objects = " ".join("part%d.o" % i for i in range(6)) + " main.o"
@@ -281,7 +281,7 @@ HOSTS = [
          allocators=["tcmalloc"]),
     Host("jq", script(["jq", "-c", "group_by(.name) | map({(.[0].name): length})", "doc.json"],
                       ["jq", "-r", ".[] | select(.id % 100 == 3) | [.id, .name] | @csv", "doc.json"], ["jq", ".[", "doc.json"]),
-         json_input, ["jq"], quick=True),
+         json_input, ["jq"], quick=True, allocators=["jemalloc"]),
     Host("openssl", OPENSSL, openssl_prepare, ["openssl"], quick=True),
     Host("ssh-keygen", script(["ssh-keygen", "-l", "-f", "ed25519.pub"], ["ssh-keygen", "-l", "-v", "-f", "rsa.pub"],
                               ["ssh-keygen", "-y", "-f", "ecdsa"], ["ssh-keygen", "-l", "-f", "absent"]), ssh_keys, ["ssh-keygen"]),

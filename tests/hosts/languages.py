@@ -210,7 +210,7 @@ def java_run(trial):
 HOSTS = [
     Host("python3", simple(["python3", "script.py"]), source("script.py", PYTHON), ["python3"]),
     Host("python3 of the system", simple(["/usr/bin/python3", "script.py"]), source("script.py", PYTHON), ["/usr/bin/python3"],
-         quick=True, allocators=["jemalloc"]),
+         quick=True),
     Host("java", java_run, source("Work.java", JAVA), ["java", "javac"]),
     Host("node", script(["node", "script.js"], ["node", "-e", "throw new Error('x')"], ["node", "--version"]),
          source("script.js", NODE), ["node"]),

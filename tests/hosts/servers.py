@@ -276,7 +276,7 @@ HOSTS = [
     Host("redis", redis_run, redis_prepare, ["redis-server", "redis-cli", "redis-benchmark"], quick=True),
     Host("nginx", nginx_run, nginx_prepare, ["nginx"], quick=True),
     Host("nginx that drops its rights", nginx_as_root, nginx_prepare, ["nginx"]),
-    Host("memcached", memcached_run, None, ["memcached"], quick=True, allocators=["jemalloc"]),
+    Host("memcached", memcached_run, None, ["memcached"], quick=True),
     Host("postgres", postgres_run, None, ["initdb", "postgres", "psql"]),
     Host("curl", curl_run, nginx_prepare, ["curl"], quick=True),
 ]

@@ -128,7 +128,7 @@ class Trial:
         self.extra = {}  # environment
         self.clean = [] # (pattern, what to put there): process numbers, times; the order of errors is not compared
         self.started, self.left, self.problems = [], [], []
-        self.states = os.path.join(tools.shm, "states")
+        self.states = os.path.join(tools.shm if way.kind == "preload" else tools.work, "states")
         self.tmp = os.path.join(tools.work, "tmp")
         for path in self.states, self.tmp:
             shutil.rmtree(path, ignore_errors=True)
