@@ -147,6 +147,7 @@ const char *mt_words_note(uint32_t bit)
 		      "smaller",
 		[6] = "started by fork: blocks inherited from the parent process are not known "
 		      "here",
+		[7] = "--max-overhead is used up: the tracker's tables do not grow any more",
 	};
 	return word(words, MT_ARRAY_LEN(words), bit, NULL);
 }

@@ -107,7 +107,8 @@ static const struct mt_option options[] = {
 	 .offset = AT(max_overhead),
 	 .min = 1 << 20,
 	 .least = "1M",
-	 .help = "memory the tracker may use in each process, at least 1M (default: no bound)"},
+	 .help = "memory the tracker's tables may take in each process, at least 1M (default: no "
+		 "bound)"},
 	{.name = "report",
 	 .argument = "WHAT",
 	 .kind = MT_OPTION_CHOICE,

@@ -295,7 +295,32 @@ static void add_peak(const struct mt_report *r, const struct mt_totals *t, struc
 			      mt_units_time(r->profiles[0]->peak_ns, text));
 	if (t->peak_bound_bytes)
 		mt_buf_printf(out, ", known within %s", mt_units_size(t->peak_bound_bytes, text));
+	if (t->untracked_allocs)
+		mt_buf_adds(out, ", by the counters alone");
 	mt_buf_addc(out, '\n');
+}
+
+/*
+ * Where blocks had no record, the counters do not know what was freed of them: what is known to be
+ * live, and the most that may be.
+ */
+static void add_live(const struct mt_totals *t, struct mt_buf *out)
+{
+	uint64_t unseen = MT_MIN(t->unknown_frees, t->untracked_allocs);
+	char text[MT_UNITS_TEXT_MAX];
+
+	if (!t->untracked_allocs) {
+		add_total(out, "live", t->live_bytes, t->live_count, "block", "blocks");
+		mt_buf_addc(out, '\n');
+		return;
+	}
+	add_total(out, "live", t->block_bytes, t->block_count, "block", "blocks");
+	mt_buf_adds(out, " that are recorded\n");
+	add_total(out, "at most", t->live_bytes, t->live_count - MT_MIN(unseen, t->live_count),
+		  "block", "blocks");
+	mt_buf_printf(out, ": %s %s not followed, the block table was full\n",
+		      mt_units_count(t->untracked_allocs, text),
+		      plural(t->untracked_allocs, "block was", "blocks were"));
 }
 
 static void add_totals(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
@@ -309,12 +334,7 @@ static void add_totals(const struct mt_report *r, const struct mt_totals *t, str
 	} else {
 		mt_buf_printf(out, "  processes  %" PRIu32 ", listed below\n", r->profile_count);
 	}
-	add_total(out, "live", t->live_bytes, t->live_count, "block", "blocks");
-	if (t->untracked_allocs) /* their frees were of unknown addresses */
-		mt_buf_printf(out, " at most: %s %s not followed, the block table was full",
-			      mt_units_count(t->untracked_allocs, text),
-			      plural(t->untracked_allocs, "block was", "blocks were"));
-	mt_buf_addc(out, '\n');
+	add_live(t, out);
 	add_peak(r, t, out);
 	add_total(out, "allocated", t->alloc_bytes, t->allocs, "allocation", "allocations");
 	if (t->temporaries)

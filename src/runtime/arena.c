@@ -95,6 +95,27 @@ void *mt_arena_take(size_t bytes)
 	return mt_rt.arena + at;
 }
 
+void *mt_arena_take_table(size_t bytes)
+{
+	uint64_t all = __atomic_add_fetch(&mt_rt.table_bytes, bytes, __ATOMIC_RELAXED);
+	if (mt_rt.hdr && mt_rt.hdr->max_bytes &&
+	    all + mt_rt.hdr->committed_bytes > mt_rt.hdr->max_bytes) {
+		__atomic_fetch_sub(&mt_rt.table_bytes, bytes, __ATOMIC_RELAXED);
+		mt_rt_note(MT_NOTE_LIMIT_REACHED);
+		return NULL;
+	}
+	return mt_arena_take(bytes);
+}
+
+void mt_arena_release_table(void *table, size_t bytes)
+{
+	if (mt_rt.sandboxed == MT_SANDBOX_NO_CALLS || bytes < 4096)
+		return;
+	/* from 4096 bytes on tables begin at a page; the last one may be shared with the next */
+	mt_sys_madvise(table, MT_ALIGN_DOWN(bytes, 4096), MT_MADV_DONTNEED);
+	__atomic_fetch_sub(&mt_rt.table_bytes, bytes, __ATOMIC_RELAXED);
+}
+
 void mt_arena_trim(uint64_t keep_bytes)
 {
 	size_t used = MT_MAX(__atomic_load_n(&mt_rt.arena_used, __ATOMIC_RELAXED), kept_end);
@@ -120,6 +141,7 @@ void mt_arena_drop(const void *keep, size_t bytes)
 	if (mt_rt.arena && used)
 		mt_sys_madvise(mt_rt.arena, MT_ALIGN_UP(used, 4096), MT_MADV_DONTNEED);
 	mt_rt.arena_used = 0;
+	mt_rt.table_bytes = 0;
 	if (keep) {
 		kept_at = (size_t)((const char *)keep - mt_rt.arena);
 		kept_end = kept_at + bytes;

@@ -31,4 +31,13 @@ void mt_arena_drop(const void *keep, size_t bytes);
 /* The kept part, once, if it has this size; else NULL. */
 void *mt_arena_take_kept(size_t bytes);
 
+/*
+ * As mt_arena_take(), for a table that grows with what is recorded: max-overhead counts it. NULL
+ * also when that is used up.
+ */
+void *mt_arena_take_table(size_t bytes);
+
+/* Gives back what mt_arena_take_table() gave, when nobody can look at it any more. */
+void mt_arena_release_table(void *table, size_t bytes);
+
 #endif

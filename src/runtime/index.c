@@ -22,7 +22,7 @@ static void *get_or_make(void **place, size_t bytes)
 	void *have = __atomic_load_n(place, __ATOMIC_ACQUIRE);
 	if (have)
 		return have;
-	void *made = mt_arena_take(bytes);
+	void *made = mt_arena_take_table(bytes);
 	if (!made)
 		return NULL;
 	if (__atomic_compare_exchange_n(place, &have, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -95,7 +95,7 @@ static int make_room(struct shard *s)
 	if (s->entry && s->used * 4 < (s->mask + 1) * 3)
 		return 0;
 	uint32_t slots = s->entry ? (s->mask + 1) * 2 : FIRST_SLOTS, old_mask = s->mask;
-	struct entry *old = s->entry, *made = mt_arena_take(slots * sizeof(*made));
+	struct entry *old = s->entry, *made = mt_arena_take_table(slots * sizeof(*made));
 	if (!made)
 		return -MT_ENOMEM;
 	__atomic_store_n(&s->entry, made,

@@ -73,7 +73,7 @@ static int make_room(void)
 	if (set.count < set.capacity)
 		return 0;
 	uint32_t n = set.capacity ? set.capacity * 2 : FIRST_RANGES;
-	struct range *made = mt_arena_take(n * sizeof(*made));
+	struct range *made = mt_arena_take_table(n * sizeof(*made));
 	if (!made)
 		return -MT_ENOMEM;
 	for (uint32_t i = 0; i < set.count; i++)

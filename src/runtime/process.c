@@ -189,7 +189,7 @@ static void forget_all(void)
 	mt_modules_forget();
 	mt_thread_set_self(NULL);
 	mt_rt.modules_lock = mt_rt.names_lock = mt_rt.search_lock = 0;
-	mt_rt.no_storage = 0;
+	mt_rt.no_storage = mt_rt.limited = 0;
 	mt_rt.single = 0;
 }
 

@@ -128,9 +128,11 @@ struct mt_rt {
 	uint64_t tick_start;
 	uint32_t unit_shift;
 
-	volatile uint32_t phase;      /* enum mt_rt_phase, atomic */
-	uint64_t before_start;        /* events that came while the tracker started, atomic */
-	volatile uint32_t no_storage; /* the kernel gave none: stop asking */
+	volatile uint32_t phase;       /* enum mt_rt_phase, atomic */
+	uint64_t before_start;         /* events that came while the tracker started, atomic */
+	volatile uint32_t no_storage;  /* the kernel gave none: stop asking */
+	volatile uint32_t limited;     /* bit KIND: max-overhead permits no more of this region */
+	volatile uint64_t table_bytes; /* private tables that grow with what is recorded */
 	struct mt_options options;
 	char state_dir[256];
 	char state_path[320];

@@ -22,18 +22,24 @@ struct table {
 	} entry[];
 };
 
-enum { FIRST_ENTRIES = 1024, SOURCES = 4096 };
+enum { FIRST_ENTRIES = 1024, FIRST_NODES = 4096, SOURCES = 4096 };
 
 static uint32_t sites_lock;
+/* Nodes by what they are, found in the nodes themselves; guarded by sites_lock. */
+static struct {
+	uint32_t *slot; /* node, 0: free */
+	uint32_t mask, used;
+} node_index;
 static struct table *site_table;   /* site hash -> site; published with release */
-static struct table *node_table;   /* hash of (parent, pc, meta) -> node; guarded by sites_lock */
 static struct table *source_table; /* address of a file name -> strings offset */
 static struct table *label_table;  /* hash of a label's text -> label number */
 
 void mt_sites_forget(void)
 {
 	sites_lock = 0;
-	site_table = node_table = source_table = label_table = NULL;
+	site_table = source_table = label_table = NULL;
+	node_index.slot = NULL;
+	node_index.mask = node_index.used = 0;
 }
 
 static uint64_t mix(uint64_t h)
@@ -75,7 +81,7 @@ static int table_room_locked(struct table **place)
 	if (t && t->used * 4 < (t->mask + 1) * 3)
 		return 0;
 	uint32_t n = t ? (t->mask + 1) * 2 : FIRST_ENTRIES;
-	struct table *made = mt_arena_take(sizeof(*made) + n * sizeof(made->entry[0]));
+	struct table *made = mt_arena_take_table(sizeof(*made) + n * sizeof(made->entry[0]));
 	if (!made)
 		return -MT_ENOMEM;
 	made->mask = n - 1;
@@ -86,25 +92,58 @@ static int table_room_locked(struct table **place)
 	return 0;
 }
 
+static uint32_t node_hash(uint32_t parent, uint64_t pc, uint32_t meta)
+{
+	return (uint32_t)mix(pc + ((uint64_t)parent << 32 | parent) + ((uint64_t)meta << 40));
+}
+
+/* Where the node is or would be. There is a free slot. */
+static uint32_t *node_slot(uint32_t parent, uint64_t pc, uint32_t meta)
+{
+	uint32_t i = node_hash(parent, pc, meta) & node_index.mask;
+	for (; node_index.slot[i]; i = (i + 1) & node_index.mask) {
+		const struct mt_state_node *have = &mt_rt.nodes[node_index.slot[i]];
+		if (have->pc == pc && have->parent == parent && have->meta == meta)
+			break;
+	}
+	return &node_index.slot[i];
+}
+
+/* Room for one more entry; caller holds sites_lock. 0 or -ENOMEM. */
+static int node_room_locked(void)
+{
+	if (node_index.slot && node_index.used * 4 < (node_index.mask + 1) * 3)
+		return 0;
+	uint32_t *old = node_index.slot, old_count = old ? node_index.mask + 1 : 0;
+	uint32_t n = old ? old_count * 2 : FIRST_NODES;
+	uint32_t *made = mt_arena_take_table(n * sizeof(*made));
+	if (!made)
+		return -MT_ENOMEM;
+	node_index.slot = made;
+	node_index.mask = n - 1;
+	for (uint32_t i = 0; i < old_count; i++) {
+		const struct mt_state_node *have = &mt_rt.nodes[old[i]];
+		if (old[i])
+			*node_slot(have->parent, have->pc, have->meta) = old[i];
+	}
+	mt_arena_release_table(old, old_count * sizeof(*old));
+	return 0;
+}
+
 /* Child of `parent` in the stack tree; caller holds sites_lock. 0: full. */
 static uint32_t node_child_locked(uint32_t parent, uint64_t pc, uint32_t meta)
 {
-	uint64_t key = mix(pc + ((uint64_t)parent << 32 | parent)) ^ (uint64_t)meta << 40;
-	for (;; key++) { /* two different children with one key: the next key */
-		uint32_t n = table_find(&node_table, key, parent);
-		if (!n)
-			break;
-		const struct mt_state_node *have = &mt_rt.nodes[n];
-		if (have->pc == pc && have->parent == parent && have->meta == meta)
-			return n;
-	}
-	if (table_room_locked(&node_table))
+	if (node_room_locked())
 		return 0;
+	uint32_t *slot = node_slot(parent, pc, meta);
+	if (*slot)
+		return *slot;
 	uint32_t n = mt_storage_take(MT_REGION_NODES, 1);
 	if (!n)
 		return 0;
 	mt_rt.nodes[n] = (struct mt_state_node){.pc = pc, .parent = parent, .meta = meta};
-	table_put(node_table, key, parent, n);
+	*slot = n;
+	node_index.used++;
 	return n;
 }
 
@@ -209,7 +248,7 @@ static int cell_map_room(struct mt_thread *t)
 		return 0;
 	struct mt_cell_map old = *map;
 	uint32_t n = (old.mask + 1) * 4;
-	struct mt_cell_entry *made = mt_arena_take(n * sizeof(*made));
+	struct mt_cell_entry *made = mt_arena_take_table(n * sizeof(*made));
 	if (!made)
 		return -MT_ENOMEM;
 	map->entry = made;
@@ -218,6 +257,8 @@ static int cell_map_room(struct mt_thread *t)
 	for (uint32_t i = 0; i <= old.mask; i++)
 		if (old.entry[i].cell)
 			*cell_entry(map, old.entry[i].hash) = old.entry[i];
+	if (old.entry != t->small_map)
+		mt_arena_release_table(old.entry, (old.mask + 1) * sizeof(*old.entry));
 	return 0;
 }
 

@@ -35,7 +35,7 @@ static const struct plan plan[] = {
 	{MT_REGION_LIVE, sizeof(struct mt_state_live), 8192, 128ull << 20},
 };
 
-enum { GROW_LEAST = 16384, GROW_MOST = 1 << 20, LIMIT_SHARE = 8 };
+enum { GROW_LEAST = 16384, GROW_MOST = 1 << 20, LIMIT_SHARE = 8, LIMITED = -4096 };
 
 /* Bytes that the limits leave for the file. */
 static uint64_t size_limit(void)
@@ -358,7 +358,42 @@ void mt_storage_detach(void)
 	make_private((char *)mt_rt.hdr, MT_STATE_HEADER_BYTES);
 }
 
-/* Commits storage up to `need` bytes of the region. 0 or a negative errno value. */
+/* Regions that grow with the number of different call stacks. */
+enum {
+	STACK_KINDS = 1 << MT_REGION_NODES | 1 << MT_REGION_SITES | 1 << MT_REGION_CELLS |
+		      1 << MT_REGION_HISTS,
+};
+
+static int grows_with_stacks(uint32_t kind)
+{
+	return STACK_KINDS >> kind & 1;
+}
+
+/*
+ * Whether max-overhead leaves room for `more` bytes of a region. Threads have it always: without a
+ * row none of their events would be in any total. Stacks get half of it: what is live should be
+ * known when they run out.
+ */
+static int is_within_limit(const struct mt_state_region *r, uint64_t more)
+{
+	const struct mt_state_header *h = mt_rt.hdr;
+	uint64_t all = h->committed_bytes + mt_rt.table_bytes + more, stacks = more;
+	if (!h->max_bytes || r->kind == MT_REGION_THREADS)
+		return 1;
+	for (uint32_t kind = 0; kind < MT_REGIONS; kind++)
+		if (grows_with_stacks(kind))
+			stacks += mt_rt.region[kind]->committed_bytes;
+	return all <= h->max_bytes && (!grows_with_stacks(r->kind) || stacks <= h->max_bytes / 2);
+}
+
+static void end_region(const struct mt_state_region *r)
+{
+	uint32_t kinds = grows_with_stacks(r->kind) ? STACK_KINDS : 1u << r->kind;
+	__atomic_fetch_or(&mt_rt.limited, kinds, __ATOMIC_RELAXED);
+	mt_rt_note(MT_NOTE_LIMIT_REACHED);
+}
+
+/* Commits storage up to `need` bytes of the region. 0, a negative errno value, or LIMITED. */
 static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 {
 	if (mt_rt.no_storage)
@@ -371,12 +406,14 @@ static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 		uint64_t step = MT_MIN(MT_MAX(have / 2, GROW_LEAST), GROW_MOST);
 		uint64_t end = MT_MAX(MT_ALIGN_UP(need, 4096), MT_ALIGN_UP(have + step, 4096));
 		end = MT_MIN(end, MT_ALIGN_UP(r->capacity * r->elem_bytes, 4096));
-		uint64_t all = mt_rt.hdr->committed_bytes + end - have;
-		err = mt_rt.hdr->max_bytes && all > mt_rt.hdr->max_bytes
-			      ? -MT_ENOSPC
-			      : populate(r->offset + have, end - have);
+		if (!is_within_limit(r, end - have)) {
+			end_region(r);
+			mt_unlock(&mt_rt.hdr->grow_lock);
+			return LIMITED;
+		}
+		err = populate(r->offset + have, end - have);
 		if (!err) {
-			mt_rt.hdr->committed_bytes = all;
+			mt_rt.hdr->committed_bytes += end - have;
 			__atomic_store_n(&r->committed_bytes, end, __ATOMIC_RELEASE);
 		} else if (err != -MT_EINTR) {
 			mt_rt.no_storage = 1;
@@ -405,7 +442,7 @@ uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count)
 {
 	struct mt_state_region *r = mt_rt.region[kind];
 	if (!r ||
-	    (mt_rt.no_storage &&
+	    ((mt_rt.no_storage || (mt_rt.limited >> kind & 1)) &&
 	     __atomic_load_n(&r->used, __ATOMIC_RELAXED) * r->elem_bytes >= r->committed_bytes))
 		goto refused;
 	uint64_t at = __atomic_fetch_add(&r->used, count, __ATOMIC_RELAXED);
@@ -413,8 +450,10 @@ uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count)
 		goto refused;
 	uint64_t need = (at + count) * r->elem_bytes;
 	if (need > __atomic_load_n(&r->committed_bytes, __ATOMIC_ACQUIRE)) {
-		if (grow(r, need)) {
-			mt_rt_lost(MT_LOST_STORAGE);
+		int err = grow(r, need);
+		if (err) {
+			if (err != LIMITED)
+				mt_rt_lost(MT_LOST_STORAGE);
 			goto refused;
 		}
 	}

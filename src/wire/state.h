@@ -94,6 +94,7 @@ enum mt_state_notes {
 	MT_NOTE_REDUCED_BY_LIMIT = 1 << 5, /* RLIMIT_AS or RLIMIT_FSIZE made the tables smaller */
 	MT_NOTE_FORK_CHILD =
 		1 << 6, /* started by fork: blocks inherited from the parent are unknown */
+	MT_NOTE_LIMIT_REACHED = 1 << 7, /* max_bytes is used up: some tables do not grow any more */
 };
 
 struct mt_state_header {
@@ -125,7 +126,7 @@ struct mt_state_header {
 	uint32_t end_kind;           /* 120 enum mt_state_end */
 	int32_t end_code;            /* 124 */
 	uint64_t notes;              /* 128 enum mt_state_notes, atomic or */
-	uint64_t max_bytes;          /* 136 bound on committed storage, 0: none */
+	uint64_t max_bytes;          /* 136 bound on storage and private tables, 0: none */
 	uint64_t committed_bytes;    /* 144 sum over regions, atomic */
 	uint32_t exe_string;         /* 152 strings offset: executable's path */
 	uint32_t cmdline_string; /* 156 strings offset: arguments joined by blanks, shell-quoted no

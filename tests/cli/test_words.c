@@ -95,6 +95,7 @@ static bool is_note(enum mt_state_notes note)
 	case MT_NOTE_PEAK_BOUNDED:
 	case MT_NOTE_REDUCED_BY_LIMIT:
 	case MT_NOTE_FORK_CHILD:
+	case MT_NOTE_LIMIT_REACHED:
 		return true;
 	}
 	return false;
@@ -130,6 +131,7 @@ static void notes_have_their_sentences(void **state)
 	assert_non_null(strstr(note(MT_NOTE_NO_NOTIFIER), "noticed late"));
 	assert_non_null(strstr(note(MT_NOTE_REDUCED_BY_LIMIT), "resource limit"));
 	assert_non_null(strstr(note(MT_NOTE_FORK_CHILD), "fork"));
+	assert_non_null(strstr(note(MT_NOTE_LIMIT_REACHED), "--max-overhead"));
 	assert_non_null(strstr(note(MT_NOTE_PEAK_BOUNDED), "within a bound"));
 	assert_non_null(strstr(note(MT_NOTE_NO_WIPEONFORK), "comparing process ids"));
 	assert_null(mt_words_note(63));

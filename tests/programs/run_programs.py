@@ -1207,6 +1207,133 @@ def source_interface(bench):
     bench.check_books(snapshot)
 
 
+# ---- bounds: what the tracker may take, and what it says at each ----
+
+MIB = 1 << 20
+BLOCK_COST, FIXED_COST = 48, 16 * MIB # bytes for each live block of 64 to 128 bytes, and in all
+LIVE_BLOCKS = [(1, 1000000, 64), (4, 1000000, 128)]
+LONG_LIVE_BLOCKS = [(threads, count, size) for count in (1000000, 2000000, 5000000) for size in (64, 100, 128)
+                    for threads in (1, 8)]
+
+
+def memory_of(bench, command, tracked, **how):
+    """The run, and what the program took of memory at its end, in bytes: the last argument is its file."""
+    path = os.path.join(bench.work, "memory")
+    run = bench.run(command + [path], tracked, **how)
+    bench.expect("exit status", run.status, 0)
+    with open(path, encoding="ascii") as f:
+        return run, int(f.read()) * 1024
+
+
+def bounded_report(bench, run, sentences, show="leaks"):
+    """The report names what is missing."""
+    memtrack = os.path.join(bench.options.build, "memtrack")
+    done = subprocess.run([memtrack, "report", "--no-symbols", "--show=" + show] + [s.path for s in run.states],
+                          capture_output=True, text=True, check=False)
+    bench.expect("report's exit status", done.returncode, 0)
+    for sentence in sentences:
+        if not re.search(sentence, done.stdout):
+            bench.problem("the report does not say '%s': %s" % (sentence, done.stdout[:1500]))
+
+
+@test
+def bound_cost_of_live_blocks(bench):
+    program = bench.build("live_blocks.c", flags=["-pthread"])
+    notes = []
+    for threads, count, size in LONG_LIVE_BLOCKS if bench.options.long else LIVE_BLOCKS:
+        command = [program, str(threads), str(count), str(size)]
+        extra = memory_of(bench, command, True)[1] - memory_of(bench, command, False)[1]
+        notes.append("%d x %d by %d: %.1f" % (count, size, threads, extra / count))
+        if extra > BLOCK_COST * count + FIXED_COST:
+            bench.problem("%d blocks of %d bytes by %d threads cost %d bytes" % (count, size, threads, extra))
+        shutil.rmtree(bench.work)
+        os.mkdir(bench.work)
+    bench.note = "bytes for each block, all in all: " + "; ".join(notes)
+
+
+@test
+def bound_stacks(bench):
+    """--max-overhead holds for stacks that never repeat; counters go on, blocks stay known."""
+    program = bench.build("many_stacks.c")
+    command, bound = [program, "60000", "5000"], 8 * MIB
+    bare = memory_of(bench, command, False)[1]
+    run, took = memory_of(bench, command, True, MEMTRACK_OPTIONS="max-overhead=%d" % bound)
+    did = [int(word) for word in run.stdout.split()[1:]]
+    state = run.states[0]
+    total = state.totals()
+    bench.note = "%.1f MiB of %d" % ((took - bare) / MIB, bound / MIB)
+    if took - bare > bound + 4 * MIB: # what the tracker needs to begin with
+        bench.problem("it took %d bytes" % (took - bare))
+    bench.expect("allocations, frees, bytes", [total.allocs, total.frees, total.bytes], did[:3])
+    bench.expect("live", [total.allocs - total.frees, total.bytes - total.freed_bytes], did[3:])
+    bench.expect("live blocks", [len(state.blocks()), sum(b.size for b in state.blocks())], did[3:])
+    placed = sum(c.allocs for c in state.cell if state.site[c.site].heap == mtk.MALLOC)
+    bench.expect("in sites or counted as in none", placed + state.sum("unplaced_allocs"), did[0])
+    bench.expect("some of both", placed > 1000 and state.sum("unplaced_allocs") > 1000, True)
+    bench.expect("lost for want of storage", state.lost["storage"], 0)
+    bounded_report(bench, run, ["allocations counted in the totals only", "--max-overhead is used up"])
+
+
+@test
+def bound_blocks(bench):
+    """No room for more live blocks: allocations and bytes go on; what became of the rest is not guessed."""
+    program = bench.build("many_stacks.c")
+    run, _ = memory_of(bench, [program, "60000", "40000"], True, MEMTRACK_OPTIONS="max-overhead=1M")
+    did = [int(word) for word in run.stdout.split()[1:]]
+    state = run.states[0]
+    total = state.totals()
+    bench.expect("allocations, bytes", [total.allocs, total.bytes], [did[0], did[2]])
+    bench.expect("frees, known and unknown", total.frees + state.sum("unknown_frees"), did[1])
+    bench.expect("some without record", 0 < state.sum("untracked_allocs") == state.lost["live_full"], True)
+    held = len(state.blocks())
+    if not 1000 < held <= did[3] or sum(b.size for b in state.blocks()) > did[4]:
+        bench.problem("%d blocks are held of %d" % (held, did[3]))
+    bounded_report(bench, run, [r"live .* in %s blocks that are recorded" % "{:,}".format(held),
+                                r"at most .* in %s blocks: .* not followed" % "{:,}".format(did[3]),
+                                "not as live blocks", "--max-overhead is used up"])
+
+
+@test_each("small blocks", "large blocks")
+def bound_before_new_threads(bench, kind):
+    """Threads that come when the tables are full are in the totals like any other."""
+    program = bench.build("late_threads.c", flags=["-pthread"])
+    command = [program, "60000", "64"] if kind == "small blocks" else [program, "15000", "40000"]
+    run = bench.run(command, True, MEMTRACK_OPTIONS="max-overhead=1M")
+    bench.expect("exit status", run.status, 0)
+    did = [int(word) for word in run.stdout.split()[1:]]
+    state, own = run.states[0], 100 * 3
+    total = state.totals()
+    bench.expect("table full", state.lost["live_full"] > 0, True)
+    bench.expect("threads without a row", (state.lost["thread_full"], state.threads_seen), (0, own + 1))
+    # the C library allocates for a thread what it keeps of each, once and for stacks that are new
+    if not did[0] <= total.allocs <= did[0] + own or total.bytes < did[2]:
+        bench.problem("%s recorded of %s" % (total, did))
+    late = sum(t.totals[mtk.MALLOC].allocs for t in state.thread[2:])
+    bench.expect("allocations of the threads", late, own * 50)
+    bounded_report(bench, run, ["not as live blocks"])
+
+
+@test
+def bound_of_all_stacks(bench):
+    """Without --max-overhead the stack tree's own bound holds: 16 M frames, then only counters."""
+    if not bench.options.long:
+        raise Skip("--long")
+    program = bench.build("many_stacks.c")
+    command = [program, "700000", "100000"]
+    bare = memory_of(bench, command, False)[1]
+    run, took = memory_of(bench, command, True)
+    did = [int(word) for word in run.stdout.split()[1:]]
+    state = run.states[0]
+    total = state.totals()
+    bench.note = "%.0f MiB" % ((took - bare) / MIB)
+    bench.expect("allocations, frees, bytes", [total.allocs, total.frees, total.bytes], did[:3])
+    bench.expect("live blocks", [len(state.blocks()), sum(b.size for b in state.blocks())], did[3:])
+    bench.expect("stacks full", state.sum("unplaced_allocs") > 0, True)
+    if took - bare > 1024 * MIB:
+        bench.problem("it took %d MiB" % ((took - bare) / MIB))
+    bounded_report(bench, run, ["allocations counted in the totals only"])
+
+
 @test
 def mode_off(bench):
     run = bench.run([bench.build("wrapped.c")], True, MEMTRACK_MODE="off")

@@ -75,9 +75,15 @@ static void max_bytes_bounds_what_is_committed(void **state)
 	while (mt_storage_take(MT_REGION_CELLS, 1))
 		given++;
 	assert_true(mt_rt.hdr->committed_bytes <= bound);
-	assert_true(given > 8000); /* of at most 16384 */
-	assert_true(mt_rt.hdr->notes & MT_NOTE_STORAGE_ENDED);
-	assert_true(mt_rt.hdr->lost[MT_LOST_STORAGE] > 0);
+	assert_true(given > 4000 && given <= bound / 2 / 128); /* stacks and cells get half */
+	assert_true(mt_rt.hdr->notes & MT_NOTE_LIMIT_REACHED);
+	assert_false(mt_rt.hdr->notes & MT_NOTE_STORAGE_ENDED);
+	assert_int_equal(mt_rt.hdr->lost[MT_LOST_STORAGE], 0);
+	for (given = 0; mt_storage_take(MT_REGION_LIVE, 1); given++)
+		;
+	assert_true(given * sizeof(struct mt_state_live) > bound / 3);
+	assert_true(mt_rt.hdr->committed_bytes <= bound);
+	assert_true(mt_storage_take(MT_REGION_THREADS, 100) > 0); /* never refused */
 	struct stat st;
 	assert_int_equal(stat(mt_rt.state_path, &st), 0);
 	assert_true((uint64_t)st.st_blocks * 512 <= bound + 65536);
