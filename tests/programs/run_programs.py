@@ -608,6 +608,8 @@ def sandbox(bench, how):
         raise Skip("needs libseccomp.so.2")
     run = bench.both([program, how, "50000"])
     bench.expect("losses", {k: v for k, v in main_state(run).lost.items() if v}, {})
+    if how != "syscall": # once is enough
+        return
     run = bench.both([program, how, "400000"], marks=False)
     _nothing_hidden(bench, run)
     bench.expect("lost blocks", main_state(run).sum("untracked_allocs"), main_state(run).lost["live_full"])
@@ -621,10 +623,11 @@ def _every_step(bench, action, call):
     if platform.machine() != "x86_64":
         raise Skip("needs the trap flag of x86-64")
     program, path = bench.build("every_step.c", flags=["-pthread"]), os.path.join(bench.work, "counts")
-    run = bench.both([program, action, call, path], marks=False, books=action == "touch")
+    stride = 3 if action == "fork" and not bench.options.long else 1 # a fork takes milliseconds
+    run = bench.both([program, action, call, path, str(stride)], marks=False, books=action == "touch")
     with open(path, encoding="ascii") as f:
         counts = {k: int(v) for k, v in (line.split("=") for line in f)}
-    if counts["acted"] < 200:
+    if counts["acted"] < 200 / stride:
         bench.problem("only %d signals inside the tracker" % counts["acted"])
     return main_state(run), counts, run
 
@@ -684,7 +687,7 @@ def stacks_and_signals(bench, name):
 
 # seconds, forks, bytes of each thread's stack (0: the least there may be), signals
 STORM = {"all families": (2, 30, 1 << 20, 0), "32 KiB stacks": (1, 10, 32768, 0), "signals": (1, 10, 1 << 20, 1),
-         "signals, 32 KiB stacks": (2, 10, 32768, 1), "signals, least stacks": (2, 10, 0, 1)}
+         "signals, 32 KiB stacks": (1, 10, 32768, 1), "signals, least stacks": (1, 10, 0, 1)}
 
 
 @test_each(*STORM)
@@ -725,32 +728,33 @@ def _storm_totals(bench, state, counts):
     own = _own_sites(state)
     cells = [c for c in state.cell if c.site in own]
     got = {k: sum(getattr(c, k) for c in cells) for k in ("allocs", "bytes", "frees", "freed_bytes")}
-    nested = state.sum("nested_allocs")
-    bench.expect("allocations missed", counts["allocs"] - got["allocs"], nested)
+    nested, given_up, locks = state.sum("nested_allocs"), state.sum("nested_frees"), state.lost["lock"]
+
+    def within(what, value, least, most):
+        if not least <= value <= most:
+            bench.problem("%s: %d, expected %d to %d" % (what, value, least, most))
+    # A lock is not free: its owner has no processor for 50 ms, or is the thread that the handler interrupted.
+    # What is lost then is counted, one event a lock.
+    within("locks that were not free", locks, 0, 100 + counts["inside"] // 20)
+    within("allocations missed", counts["allocs"] - got["allocs"] - nested, 0, locks)
     # more handlers than one call of the tracker can keep: while it waits for a lock
-    given_up = state.sum("nested_frees")
-    bench.expect("frees given up", given_up <= counts["inside"] / 1000, True)
+    within("frees given up", given_up, 0, 5 + counts["inside"] // 1000)
     live = [b for b in state.blocks() if b.cell and state.cell[b.cell].site in own]
-    slack = state.lost["lock"]
     least = got["allocs"] - got["frees"] - given_up
-    if not least <= len(live) <= least + slack:
-        bench.problem("%d blocks live, expected %d to %d" % (len(live), least, least + slack))
-    if not slack and not given_up:
+    within("live blocks", len(live), least - locks, least + locks)
+    if not locks and not given_up:
         bench.expect("live bytes", sum(b.size for b in live), got["bytes"] - got["freed_bytes"])
-    if not counts["inside"]:
+    if not locks and not counts["inside"]:
         bench.expect("bytes, frees, freed bytes", [got[k] for k in ("bytes", "frees", "freed_bytes")],
                      [counts[k] for k in ("bytes", "frees", "freed_bytes")])
     maps, pool = state.totals(mtk.MMAP), state.totals(mtk.CUSTOM)
     missed = sum(counts[a] - got for a, got in (("maps", maps.allocs), ("unmaps", maps.frees),
                                                 ("pool_allocs", pool.allocs), ("pool_frees", pool.frees)))
-    bench.expect("mapping and pool calls missed", missed, state.lost["nested"])
-    others = {k: v for k, v in state.lost.items() if v and k not in ("nested", "child", "lock", "unseen_free")}
-    bench.expect("blocks freed out of sight", state.lost["unseen_free"] <= slack, True)
-    bench.expect("other losses", others, {})
-    # a handler that frees a block while its own thread has the lock of that block's table
-    if slack > 10 + counts["inside"] / 20:
-        bench.problem("%d locks were not free" % slack)
-    bench.expect("unplaced and untracked", (state.sum("unplaced_allocs"), state.sum("untracked_allocs")), (0, 0))
+    within("mapping and pool calls missed", missed - state.lost["nested"], -2 * locks, 2 * locks)
+    for what, value in state.lost.items():
+        if what not in ("nested", "child", "lock"):
+            within("lost: " + what, value, 0, locks)
+    within("unplaced and untracked", state.sum("unplaced_allocs") + state.sum("untracked_allocs"), 0, locks)
 
 
 def _storm_children(bench, state, children, counts):
