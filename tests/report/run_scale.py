@@ -31,7 +31,7 @@ LIMITS = {
     "report --json": (200, None),
     "report --by=size": (200, 3400),
     "report --by=thread": (200, 3400),
-    "diff": (360, 9000),
+    "diff": (340, 6300),
 }
 
 
