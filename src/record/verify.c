@@ -2,7 +2,7 @@
 /*
  * The board lies in memory that the tracked processes may write at any time: a question is copied
  * before it is looked at, and what it says is checked. A process that dies leaves its slot as it
- * was; slots of the dead are freed whenever there is nothing to do.
+ * was; slots of the dead are freed when there is nothing to do, and now and then when there is.
  */
 
 #include "record/verify.h"
@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { IDLE_NS = 100000000, STACK_COMPLETE = 1, STACK_DEPTH = 2 };
+enum { IDLE_NS = 100000000, SWEEP_ROUNDS = 256, STACK_COMPLETE = 1, STACK_DEPTH = 2 };
 
 struct mt_verifier {
 	struct mt_verify_board *board;
@@ -176,16 +176,18 @@ static void *serve(void *opaque)
 	struct mt_verify_board *board = v->board;
 	const struct timespec idle = {0, IDLE_NS};
 
-	while (!__atomic_load_n(&v->stop, __ATOMIC_RELAXED)) {
+	for (uint32_t round = 0; !__atomic_load_n(&v->stop, __ATOMIC_RELAXED); round++) {
 		uint32_t bell = __atomic_load_n(&board->bell, __ATOMIC_ACQUIRE);
 		bool any = false;
 
 		for (size_t i = 0; i < MT_VERIFY_SLOTS; i++)
 			any |= answer(v, &board->slot[i]);
-		if (any)
+		if (any && round % SWEEP_ROUNDS)
 			continue;
 		for (size_t i = 0; i < MT_VERIFY_SLOTS; i++)
 			sweep(&board->slot[i]);
+		if (any)
+			continue;
 		syscall(SYS_futex, &board->bell, FUTEX_WAIT, bell, &idle, NULL, 0);
 	}
 	return NULL;
