@@ -113,8 +113,8 @@ const char *mt_words_lost(uint32_t index)
 {
 	static const char *const words[] = {
 		[0] = "events made while the tracker was at work in the same thread",
-		[1] = "allocations counted in the totals but not as live blocks (block table full): "
-		      "what is called live is an upper bound",
+		[1] = "allocations counted in the totals but not as live blocks (block table "
+		      "full): what is called live is an upper bound",
 		[2] = "allocations counted in the totals only (stack or site table full)",
 		[3] = "events of threads without a row (thread table full)",
 		[4] = "allocations not recorded because the system gave no storage",
