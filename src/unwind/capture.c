@@ -250,12 +250,23 @@ static int memo_missed(struct mt_capture *c)
 
 /* ---- walk and join ---- */
 
-/* -1 when every word outward of frame `at` still has its value, else the frame that differs. */
-MT_INLINE int32_t verify_outward(const struct mt_frame_words *kept, int32_t at)
+/* Where a walk stands, and what it read to get there. */
+struct place {
+	uintptr_t sp, ra, fp, fp_at, cfa_at;
+	uint64_t flags;
+#if !defined(__x86_64__)
+	uintptr_t ra_at, raw;
+	uintptr_t lr; /* the link register, 0: not known */
+#endif
+};
+
+/* The outermost frame inward of which (from `at` on) words differ, or first - 1: all are the same.
+ */
+MT_INLINE const struct mt_frame_words *verify_outward(const struct mt_frame_words *first,
+						      const struct mt_frame_words *at)
 {
-	int32_t i = at - 1;
-	for (; i >= 0; i--) {
-		const struct mt_frame_words *w = &kept[i];
+	const struct mt_frame_words *w = at - 1;
+	for (; w >= first; w--) {
 		if (MT_UNLIKELY(w->flags & EXTRA)) {
 			if (w->cfa_at && word_at(w->cfa_at) != w->sp)
 				break;
@@ -267,33 +278,33 @@ MT_INLINE int32_t verify_outward(const struct mt_frame_words *kept, int32_t at)
 			break;
 		}
 	}
-	return i;
+	return w;
 }
 
 /*
- * Fresh frame k stands at (sp, ra, fp). Tries to join it to a frame of the last stack at or below
- * index *at, which is moved on. 1: joined at *at.
+ * Fresh frame k stands at (sp, ra, fp). Tries to join it to the frame *at of the last stack or one
+ * outward of it; *at is moved on, to first - 1 when there is none. 1: joined at *at.
  */
-MT_INLINE int try_join(struct mt_capture *c, uint32_t k, const struct mt_frame_words *fresh,
-		       int32_t *at)
+MT_INLINE int try_join(struct mt_capture *c, uint32_t k, const struct place *fresh,
+		       const struct mt_frame_words **at)
 {
-	const struct mt_frame_words *kept = kept_words(c);
-	int32_t i = *at;
-	while (i >= 0 && kept[i].sp < fresh->sp)
-		i--;
-	*at = i;
-	if (i < 0 || kept[i].sp != fresh->sp || kept[i].ra != fresh->ra)
+	const struct mt_frame_words *first = kept_words(c), *w = *at;
+	while (w >= first && w->sp < fresh->sp)
+		w--;
+	*at = w;
+	if (w < first || w->sp != fresh->sp || w->ra != fresh->ra)
 		return 0;
-	if ((kept[i].flags & NEEDS_FP) && kept[i].fp != fresh->fp)
+	if ((w->flags & NEEDS_FP) && w->fp != fresh->fp)
 		return 0;
 	/* A stack that was cut tells nothing about what lies beyond its cut. */
-	if ((c->end == MT_STACK_DEPTH && (uint32_t)i + 1 + k < c->depth_max) ||
-	    kept[0].sp > c->stack.hi || fresh->sp <= c->stack.lo) {
-		*at = -1;
+	if (MT_UNLIKELY(
+		    (c->end == MT_STACK_DEPTH && (uint32_t)(w - first) + 1 + k < c->depth_max) ||
+		    first->sp > c->stack.hi || fresh->sp <= c->stack.lo)) {
+		*at = first - 1;
 		return 0;
 	}
-	int32_t differs = verify_outward(kept, i);
-	if (differs < 0)
+	const struct mt_frame_words *differs = verify_outward(first, w);
+	if (differs < first)
 		return 1;
 	*at = differs;
 	return 0;
@@ -315,16 +326,6 @@ static void use_fp(struct mt_capture *c, uint32_t k)
 			return;
 	}
 }
-
-/* Where a walk stands, and what it read to get there. */
-struct place {
-	uintptr_t sp, ra, fp, fp_at, cfa_at;
-	uint64_t flags;
-#if !defined(__x86_64__)
-	uintptr_t ra_at, raw;
-	uintptr_t lr; /* the link register, 0: not known */
-#endif
-};
 
 #if defined(__x86_64__)
 MT_INLINE uintptr_t place_lr(const struct place *at)
@@ -459,7 +460,7 @@ static void walk(struct mt_capture *c, const struct mt_module_list *list, struct
 {
 	const struct mt_row_cache *rows = mt_unwind.rows;
 	struct mt_frame_words *w = fresh_words(c, 0), *last = fresh_words(c, c->depth_max - 1);
-	const struct mt_frame_words *first = w;
+	const struct mt_frame_words *first = w, *kept = kept_words(c), *candidate = kept + join;
 	uint32_t end = 0;
 	*ret = (struct outcome){.at = -1, .no_reuse = -1};
 	for (;; w--) {
@@ -474,9 +475,9 @@ static void walk(struct mt_capture *c, const struct mt_module_list *list, struct
 		w->cfa_at = at.cfa_at;
 		w->flags = at.flags;
 		place_ra_word(&at, w);
-		if (join >= 0 && try_join(c, (uint32_t)(first - w), w, &join)) {
-			ret->at = join;
-			if (kept_words(c)[join].flags & NEEDS_FP)
+		if (candidate >= kept && try_join(c, (uint32_t)(first - w), &at, &candidate)) {
+			ret->at = (int32_t)(candidate - kept);
+			if (candidate->flags & NEEDS_FP)
 				use_fp(c, (uint32_t)(first - w));
 			break;
 		}

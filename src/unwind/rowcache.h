@@ -12,7 +12,7 @@
 
 #include "unwind/row.h"
 
-enum { MT_ROW_SETS = 4096, MT_ROW_WAYS = 2, MT_ROW_SET_BITS = 12, MT_LINKS = 4096 };
+enum { MT_ROW_SETS = 4096, MT_ROW_WAYS = 4, MT_ROW_SET_BITS = 12, MT_LINKS = 4096 };
 #define MT_ROW_MISS 0xffffffffu
 
 struct mt_row_cache {
@@ -33,12 +33,11 @@ MT_INLINE mt_row mt_row_cache_get(const struct mt_row_cache *rows, uintptr_t ra)
 {
 	const uint64_t *set = rows->set[mt_row_cache_set(ra)];
 	uint64_t tag = ra >> MT_ROW_SET_BITS;
-	uint64_t e = __atomic_load_n(&set[0], __ATOMIC_RELAXED);
-	if (MT_LIKELY(e >> MT_ROW_BITS == tag))
-		return (mt_row)e & ((1u << MT_ROW_BITS) - 1);
-	e = __atomic_load_n(&set[1], __ATOMIC_RELAXED);
-	if (MT_LIKELY(e >> MT_ROW_BITS == tag))
-		return (mt_row)e & ((1u << MT_ROW_BITS) - 1);
+	for (uint32_t w = 0; w < MT_ROW_WAYS; w++) {
+		uint64_t e = __atomic_load_n(&set[w], __ATOMIC_RELAXED);
+		if (MT_LIKELY(e >> MT_ROW_BITS == tag))
+			return (mt_row)e & ((1u << MT_ROW_BITS) - 1);
+	}
 	return MT_ROW_MISS;
 }
 
