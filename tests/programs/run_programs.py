@@ -1290,7 +1290,7 @@ def bound_blocks(bench):
     bench.expect("frees, known and unknown", total.frees + state.sum("unknown_frees"), did[1])
     bench.expect("some without record", 0 < state.sum("untracked_allocs") == state.lost["live_full"], True)
     held = len(state.blocks())
-    if not 1000 < held <= did[3] or sum(b.size for b in state.blocks()) > did[4]:
+    if not 500 < held <= did[3] or sum(b.size for b in state.blocks()) > did[4]:
         bench.problem("%d blocks are held of %d" % (held, did[3]))
     bounded_report(bench, run, [r"live .* in %s blocks that are recorded" % "{:,}".format(held),
                                 r"at most .* in %s blocks: .* not followed" % "{:,}".format(did[3]),
