@@ -88,6 +88,8 @@ def redis_run(trial):
     for words in ("DEBUG DIGEST", "DBSIZE", "BGSAVE", "EVAL return{redis.call('dbsize'),'lua'} 0", "CONFIG GET maxmemory"):
         trial.outcome.add(words, cli(base + words.split()).stdout)
     trial.wait_until("dump", free_of(os.path.join(trial.dir, "dump.rdb")), server)
+    # the pipes to the child that saves go when the server has noticed its end
+    trial.wait_until("end of the save", lambda: b"rdb_bgsave_in_progress:0" in cli(base + ["INFO", "persistence"]).stdout, server)
     trial.outcome.add("reload", cli(base + ["DEBUG", "RELOAD"]).stdout + cli(base + ["DEBUG", "DIGEST"]).stdout)
     trial.outcome.add("flush", cli(base + ["FLUSHALL", "ASYNC"]).stdout)
     add_descriptors(trial, server)

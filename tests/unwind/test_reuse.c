@@ -304,7 +304,8 @@ static void random_changes(uint32_t depth, int with_memo)
 		mt_capture_memo_attach(c, NULL);
 	make_stack(30);
 	for (int i = 0; i < 60000; i++) {
-		c->join_off_for = c->memo_off_for = 0;
+		c->join_off_for = 0; /* nothing pauses */
+		c->memo_in_use = c->memo;
 		if (roll(40) == 0)
 			make_stack(2 + roll(38));
 		for (uint32_t n = roll(3); n > 1; n--)
