@@ -34,7 +34,7 @@ def test(function):
 
 
 def run(*args, **more):
-	done = subprocess.run([str(a) for a in args], capture_output=True, text=True, check=False, **more)
+	done = subprocess.run([str(a) for a in args], capture_output=True, text=True, errors="replace", check=False, **more)
 	if done.returncode:
 		raise AssertionError("%s failed: %s" % (args[0], done.stderr.strip()))
 	return done.stdout
@@ -406,7 +406,7 @@ def dwz_shared_file(folder):
 	second = build(folder, "second", flags=["-DMORE"])
 	addresses = {p: calls(p, "take") for p in (first, second)}
 	done = subprocess.run(["dwz", "-m", folder / "common", "-M", "common", first, second], cwd=folder,
-	                      capture_output=True, text=True, check=False)
+	                      capture_output=True, text=True, errors="replace", check=False)
 	if ".gnu_debugaltlink" not in run("readelf", "-SW", first):
 		raise Skip("dwz found nothing to share: " + done.stderr.strip())
 	problems = []
