@@ -41,7 +41,7 @@ struct mt_suppress_rule {
 	const char *text; /* "leak:PATTERN" or the name of the Valgrind entry */
 	const char *file; /* where it was read */
 	uint32_t line;
-	uint64_t sites, count, bytes; /* what mt_suppress_add_hit() was told */
+	uint64_t sites, count, bytes; /* what mt_suppressions_add_hit() was told */
 };
 
 /* Frees all; NULL is allowed. */

@@ -45,20 +45,10 @@ static bool is_control(unsigned c)
 	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }
 
-/* Bytes at the beginning that are printable ASCII: most texts are nothing else. */
-static size_t plain_len(const char *text)
-{
-	size_t len = 0;
-
-	while (text[len] >= ' ' && text[len] < 0x7f)
-		len++;
-	return len;
-}
-
 int mt_escape(struct mt_buf *out, const char *text)
 {
 	for (;;) {
-		size_t plain = plain_len(text);
+		size_t plain = mt_plain_len(text, 0, 0);
 
 		mt_buf_add(out, text, plain);
 		text += plain;

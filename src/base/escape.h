@@ -9,6 +9,17 @@
 /* Length of the valid UTF-8 sequence at s (1 to 4), 0 when there is none. s ends with a NUL. */
 size_t mt_utf8_len(const char *s);
 
+/* Bytes at the beginning of text that are printable ASCII other than `a` and `b`: most texts are
+ * nothing else. */
+static inline size_t mt_plain_len(const char *text, char a, char b)
+{
+	size_t len = 0;
+
+	while (text[len] >= ' ' && text[len] < 0x7f && text[len] != a && text[len] != b)
+		len++;
+	return len;
+}
+
 /*
  * Appends text with everything that could act on the reader's side written out: newline, tab and
  * carriage return as \n \t \r; other control characters and bytes that are not UTF-8 as \xNN;

@@ -8,21 +8,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Bytes at the beginning that stand for themselves. */
-static size_t plain_len(const char *text)
-{
-	size_t len = 0;
-
-	while (text[len] >= ' ' && text[len] < 0x7f && text[len] != '"' && text[len] != '\\')
-		len++;
-	return len;
-}
-
 static void add_text(struct mt_buf *out, const char *text)
 {
 	mt_buf_addc(out, '"');
 	for (;;) {
-		size_t plain = plain_len(text);
+		size_t plain = mt_plain_len(text, '"', '\\');
 
 		mt_buf_add(out, text, plain);
 		text += plain;
