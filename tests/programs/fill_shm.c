@@ -16,14 +16,6 @@ static void churn(int blocks)
 		KEEP(malloc((size_t)(i % 300)));
 }
 
-static __attribute__((noinline)) void deep(int depth)
-{
-	KEEP(depth % 3 ? malloc(40) : calloc(1, 50));
-	if (depth)
-		deep(depth - 1);
-	opaque_zero = 0;
-}
-
 int main(int argc, char **argv)
 {
 	char path[256];
@@ -39,7 +31,7 @@ int main(int argc, char **argv)
 		while (write(fd, page, size) > 0)
 			;
 	for (int i = 0; i < 60; i++)
-		deep(i);
+		allocate_deep(i);
 	churn(100000);
 	for (int i = 0; i < 5; i++)
 		free(mark(2000777));

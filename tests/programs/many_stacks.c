@@ -74,20 +74,6 @@ static __attribute__((noinline, noclone)) void descend(uint64_t path, int level)
 	__asm__ volatile("" ::: "memory");
 }
 
-static void note_memory(const char *path)
-{
-	static char text[4096], line[64];
-	int in = open("/proc/self/smaps_rollup", O_RDONLY),
-	    out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	ssize_t n = read(in, text, sizeof(text) - 1);
-	char *at = n > 0 ? strstr(text, "Rss:") : NULL;
-	if (!at || out < 0)
-		fail("smaps_rollup");
-	int len = snprintf(line, sizeof(line), "%ld\n", strtol(at + 4, NULL, 10));
-	if (write(out, line, (size_t)len) != len)
-		fail(path);
-}
-
 int main(int argc, char **argv)
 {
 	if (argc != 4)

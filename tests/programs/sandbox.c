@@ -72,14 +72,6 @@ static void six_arguments(void)
 	close(fd);
 }
 
-static __attribute__((noinline)) void deep(int depth)
-{
-	KEEP(depth % 3 ? malloc(40) : calloc(1, 50));
-	if (depth)
-		deep(depth - 1);
-	opaque_zero = 0;
-}
-
 int main(int argc, char **argv)
 {
 	if (argc != 3)
@@ -94,7 +86,7 @@ int main(int argc, char **argv)
 	else
 		by_calls(argv[1][0] == 's');
 	for (int i = 0; i < 60; i++)
-		deep(i);
+		allocate_deep(i);
 	for (int i = atoi(argv[2]); i; i--)
 		KEEP(malloc(16));
 	mark(2777);
