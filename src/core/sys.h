@@ -121,11 +121,6 @@ MT_INLINE long mt_sys_munmap(void *addr, size_t len)
 	return mt_sys2(__NR_munmap, addr, len);
 }
 
-MT_INLINE long mt_sys_mprotect(void *addr, size_t len, int prot)
-{
-	return mt_sys3(__NR_mprotect, addr, len, prot);
-}
-
 MT_INLINE long mt_sys_madvise(void *addr, size_t len, int advice)
 {
 	return mt_sys3(__NR_madvise, addr, len, advice);

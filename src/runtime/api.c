@@ -64,7 +64,7 @@ void *memtrack_realloc(void *old, size_t size, const char *file, int line)
 
 void memtrack_free(void *p)
 {
-	mt_record_free_call(p, (uintptr_t)__builtin_dwarf_cfa());
+	mt_record_free_call(p);
 	originals()->free(p);
 }
 

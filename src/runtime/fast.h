@@ -113,7 +113,7 @@ MT_INLINE int mt_is_plain(size_t size)
 	return size - mt_rt.plain_from < mt_rt.plain_span;
 }
 
-/* A new block of the malloc heap. 1, or 0: not ordinary, nothing is changed. */
+/* A new block of the malloc heap. 1, or 0: not ordinary (cell 0 never is), nothing is changed. */
 MT_INLINE int mt_fast_alloc(struct mt_thread *t, uint64_t address, size_t size, uint32_t cell)
 {
 	struct mt_state_thread *row = t->row;

@@ -44,12 +44,12 @@ MT_COLD static void *no_memory(void)
 	return NULL;
 }
 
-/* Not simply tracked: see mt_enter(). */
+/* After mt_enter_quick() found no way. */
 MT_NOINLINE static void *malloc_slow(enum mt_family family, size_t size,
 				     const struct mt_caller *caller)
 {
 	struct mt_thread *t;
-	enum mt_enter how = mt_enter_at(&t, caller->sp);
+	enum mt_enter how = mt_enter_slow(&t, caller->sp);
 	void *p = ORIGINAL(family, malloc)(size);
 	if (how != MT_ENTER_TRACK)
 		return mt_record_nested(how, t, p);
@@ -98,13 +98,11 @@ MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct m
 /* t: its guard is held, or NULL: nothing is done yet. */
 MT_NOINLINE static void free_slow(enum mt_family family, void *p, struct mt_thread *t, uintptr_t sp)
 {
-	if (!t) {
-		mt_record_free_call(p, sp);
-	} else {
-		if (p)
-			mt_record_free(t, p);
+	enum mt_enter how = t ? MT_ENTER_TRACK : mt_enter_slow(&t, sp);
+	if (p)
+		t = mt_record_free_entered(how, t, p);
+	if (t && how == MT_ENTER_TRACK)
 		mt_leave(t);
-	}
 	ORIGINAL(family, free)(p);
 }
 
@@ -271,7 +269,7 @@ MT_HOOK_ATTR void MT_HOOK(cfree)(void *p)
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 {
-	mt_record_free_call(p, (uintptr_t)__builtin_dwarf_cfa());
+	mt_record_free_call(p);
 	if (mt_original[MT_FAMILY_PLAIN].free_sized)
 		mt_original[MT_FAMILY_PLAIN].free_sized(p, size);
 	else
@@ -281,7 +279,7 @@ MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size)
 {
-	mt_record_free_call(p, (uintptr_t)__builtin_dwarf_cfa());
+	mt_record_free_call(p);
 	if (mt_original[MT_FAMILY_PLAIN].free_aligned_sized)
 		mt_original[MT_FAMILY_PLAIN].free_aligned_sized(p, align, size);
 	else

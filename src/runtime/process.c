@@ -35,14 +35,6 @@ static void arm_wipe(void)
 	mt_rt_wipe[0] = !mt_rt.compare_pid;
 }
 
-void mt_rt_set_plain(void)
-{
-	const struct mt_options *o = &mt_rt.options;
-	uint64_t to = MT_MIN(o->max_size, (uint64_t)MT_LARGE_BYTES - 1);
-	mt_rt.plain_from = o->min_size;
-	mt_rt.plain_span = to >= o->min_size && !o->verify ? to - o->min_size + 1 : 0;
-}
-
 static void fill_strings(const struct mt_start_block *block)
 {
 	char text[4096];
@@ -122,7 +114,7 @@ static int start(void)
 	    mt_under_valgrind()) /* it counts by itself, and would report how we ask for readable
 				    pages */
 		return -MT_EINVAL;
-	mt_rt_set_plain();
+	mt_record_set_plain();
 	mt_loader_init(&block, mt_rt.pid);
 	mt_exit_report_init();
 	err = mt_arena_reserve();

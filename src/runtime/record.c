@@ -225,62 +225,60 @@ static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_g
 	}
 }
 
+void mt_record_set_plain(void)
+{
+	const struct mt_options *o = &mt_rt.options;
+	uint64_t to = MT_MIN(o->max_size, (uint64_t)MT_LARGE_BYTES - 1);
+	mt_rt.plain_from = o->min_size;
+	mt_rt.plain_span = to >= o->min_size && !o->verify ? to - o->min_size + 1 : 0;
+}
+
 /* min-size, max-size, heaps: only totals for what is not wanted. */
 MT_INLINE int is_wanted(size_t size)
 {
 	return size >= mt_rt.options.min_size && size <= mt_rt.options.max_size;
 }
 
-/* The cell of a stack that the memo does not know. 0: no room (counted). */
-static uint32_t unknown_cell(struct mt_thread *t, uint64_t tag, uint64_t source,
-			     const struct mt_caller *caller)
-{
-	uint32_t cell = mt_capture_unknown(&t->capture, caller->sp, caller->ra, caller->fp,
-					   mt_site_identity(tag, source));
-	return cell ? cell : mt_site_cell(t, tag, source);
-}
-
+/* The thread's cell for the caller's stack. 0: no room (counted). */
 static uint32_t find_cell(struct mt_thread *t, uint64_t tag, uint64_t source,
 			  const struct mt_caller *caller)
 {
-	uint32_t cell;
-	if (mt_capture_known(&t->capture, caller->sp, caller->ra, caller->fp,
-			     mt_site_identity(tag, source), &cell))
-		return cell;
-	return unknown_cell(t, tag, source, caller);
+	uint32_t cell = mt_capture_stack(&t->capture, caller->sp, caller->ra, caller->fp,
+					 mt_site_identity(tag, source));
+	return cell ? cell : mt_site_cell(t, tag, source);
 }
 
-/* Counts and enters a block that is not filtered. cell 0: there was no room for its site. */
-static void count_in_cell(struct mt_thread *t, uint64_t address, uint64_t size, uint32_t cell)
+/* Counts and enters a block. cell 0: it belongs to none. */
+static void count_block(struct mt_thread *t, uint64_t address, uint64_t size, uint32_t cell)
 {
 	struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
 	struct mt_gone b = {.size = size, .cell = cell};
 	t->last_pointer = address;
 	b.sequence = (uint32_t)mt_count_to(&sum->allocs, 1);
 	mt_count(&sum->bytes, size);
-	if (cell) {
+	if (cell)
 		count_cell_alloc(&mt_rt.cells[cell], size);
-	} else {
-		mt_count(&t->row->unplaced_allocs, 1);
-		mt_count(&t->row->unplaced_bytes, size);
-	}
 	count_live(t->row);
 	b.unit = mt_now();
 	enter_block(t, address, &b);
 }
 
+/* A block that is wanted. cell 0: there was no room for its site. */
+static void count_in_cell(struct mt_thread *t, uint64_t address, uint64_t size, uint32_t cell)
+{
+	if (!cell) {
+		mt_count(&t->row->unplaced_allocs, 1);
+		mt_count(&t->row->unplaced_bytes, size);
+	}
+	count_block(t, address, size, cell);
+}
+
 /* A block that the options leave out: in the totals, and its free will be. */
 static void count_filtered(struct mt_thread *t, uint64_t address, uint64_t size)
 {
-	struct mt_state_thread *row = t->row;
-	struct mt_gone b = {.size = size, .unit = mt_now()};
-	t->last_pointer = address;
-	b.sequence = (uint32_t)mt_count_to(&row->totals[MT_CLASS_MALLOC].allocs, 1);
-	mt_count(&row->totals[MT_CLASS_MALLOC].bytes, size);
-	mt_count(&row->filtered_allocs, 1);
-	mt_count(&row->filtered_bytes, size);
-	count_live(row);
-	enter_block(t, address, &b);
+	mt_count(&t->row->filtered_allocs, 1);
+	mt_count(&t->row->filtered_bytes, size);
+	count_block(t, address, size, 0);
 }
 
 void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
@@ -309,8 +307,10 @@ void *mt_record_malloc(struct mt_thread *t, void *p, size_t size, uintptr_t sp, 
 void *mt_record_malloc_unknown(struct mt_thread *t, void *p, size_t size, uintptr_t sp,
 			       uintptr_t ra, uintptr_t fp)
 {
-	struct mt_caller caller = {sp, ra, fp};
-	uint32_t cell = unknown_cell(t, t->tag + MT_CALL_MALLOC, 0, &caller);
+	uint64_t tag = t->tag + MT_CALL_MALLOC;
+	uint32_t cell = mt_capture_unknown(&t->capture, sp, ra, fp, tag);
+	if (!cell)
+		cell = mt_site_cell(t, tag, 0);
 	if (MT_UNLIKELY(!mt_fast_alloc(t, (uint64_t)p, size, cell)))
 		count_in_cell(t, (uint64_t)p, size, cell);
 	mt_leave(t);
@@ -413,19 +413,14 @@ MT_NOINLINE void mt_record_free(struct mt_thread *t, const void *p)
 	mt_count(&t->row->unknown_frees, 1);
 }
 
-void mt_record_free_call(const void *p, uintptr_t sp)
+struct mt_thread *mt_record_free_entered(enum mt_enter how, struct mt_thread *t, const void *p)
 {
-	struct mt_thread *t;
-	if (!p)
-		return;
-	enum mt_enter how = mt_enter_at(&t, sp);
-	if (MT_LIKELY(how == MT_ENTER_TRACK)) {
-		if (!mt_fast_free(t, (uint64_t)p))
-			mt_record_free(t, p);
-		mt_leave(t);
-	} else if (how == MT_ENTER_NESTED) {
+	if (how == MT_ENTER_NESTED)
 		mt_record_free_nested(t, p);
-	}
+	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
+		return NULL;
+	mt_record_free(t, p);
+	return t;
 }
 
 /* Counters of nested calls: a handler may come between a load and its store. */
@@ -600,9 +595,7 @@ uint32_t mt_record_mapping_alloc(struct mt_thread *t, uint32_t heap, uint64_t si
 	mt_thread_tick(t);
 	sum->allocs++;
 	sum->bytes += size;
-	uint32_t cell = mt_capture_stack(&t->capture, caller->sp, caller->ra, caller->fp, tag);
-	if (!cell)
-		cell = mt_site_cell(t, tag, 0);
+	uint32_t cell = find_cell(t, tag, 0, caller);
 	if (cell)
 		count_cell_alloc(&mt_rt.cells[cell], size);
 	return cell;

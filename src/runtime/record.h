@@ -57,16 +57,12 @@ MT_INLINE struct mt_thread *mt_enter_quick(uintptr_t sp)
 	return NULL;
 }
 
-MT_INLINE enum mt_enter mt_enter_at(struct mt_thread **ret_thread, uintptr_t sp)
-{
-	*ret_thread = mt_enter_quick(sp);
-	return MT_LIKELY(*ret_thread != NULL) ? MT_ENTER_TRACK : mt_enter_slow(ret_thread, sp);
-}
-
-/* For a hook itself, and what it inlines. */
+/* Both halves: for a hook itself, and what it inlines. */
 MT_INLINE enum mt_enter mt_enter(struct mt_thread **ret_thread)
 {
-	return mt_enter_at(ret_thread, (uintptr_t)__builtin_dwarf_cfa());
+	uintptr_t sp = (uintptr_t)__builtin_dwarf_cfa();
+	*ret_thread = mt_enter_quick(sp);
+	return MT_LIKELY(*ret_thread != NULL) ? MT_ENTER_TRACK : mt_enter_slow(ret_thread, sp);
 }
 
 /* Counts the frees of nested calls, after the guard was released. */
@@ -74,6 +70,9 @@ void mt_settle(void);
 
 /* In a forked child: no free record is shared. */
 void mt_record_forget(void);
+
+/* Sets which sizes are plain from the options: wanted, small, and not to be verified. */
+void mt_record_set_plain(void);
 
 /* Lets the guard go; 1: mt_settle() is to be called. */
 MT_INLINE int mt_leave_quick(struct mt_thread *t)
@@ -140,10 +139,6 @@ void *mt_record_malloc_in_cell(struct mt_thread *t, void *p, size_t size, uint32
 /* free() of a nested call: the block leaves the tables now, the counters follow at mt_leave(). */
 void mt_record_free_nested(struct mt_thread *t, const void *p);
 
-/* What every form of free() does before it calls the original. NULL is nothing. sp: see
- * mt_enter_quick(). */
-void mt_record_free_call(const void *p, uintptr_t sp);
-
 /*
  * Ends a hook that may have got a block: records it, lets the guard go, returns p. A block that a
  * nested call had got, and was counted as missed, is the outer call's.
@@ -180,10 +175,13 @@ struct mt_realloc {
 void *mt_record_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_realloc *r,
 			const struct mt_caller *caller, uint64_t source);
 
+/* A free after mt_enter(), p is not NULL. The thread whose guard is still held, or NULL. */
+struct mt_thread *mt_record_free_entered(enum mt_enter how, struct mt_thread *t, const void *p);
+
 /*
- * The same around an original that may come back through free() with the same block (an allocator's
- * operator delete): the guard is held in between, so that the block is counted once. begin's result
- * goes to end.
+ * Before and after an original that frees p, which may be NULL. The guard is held in between: an
+ * allocator's operator delete may come back through free() with the same block, which is to be
+ * counted once. begin's result goes to end.
  */
 MT_INLINE struct mt_thread *mt_record_delete_begin(const void *p)
 {
@@ -191,19 +189,19 @@ MT_INLINE struct mt_thread *mt_record_delete_begin(const void *p)
 	if (!p)
 		return NULL;
 	enum mt_enter how = mt_enter(&t);
-	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
-		if (how == MT_ENTER_NESTED)
-			mt_record_free_nested(t, p);
-		return NULL;
-	}
-	mt_record_free(t, p);
-	return t;
+	return mt_record_free_entered(how, t, p);
 }
 
 MT_INLINE void mt_record_delete_end(struct mt_thread *t)
 {
 	if (t)
 		mt_leave(t);
+}
+
+/* What a free() does before its original, where that cannot come back with the same block. */
+MT_INLINE void mt_record_free_call(const void *p)
+{
+	mt_record_delete_end(mt_record_delete_begin(p));
 }
 
 /*

@@ -116,7 +116,8 @@ struct mt_rt {
 	struct mt_state_large *large;
 	struct mt_state_thread *threads;
 	void **index_top; /* see runtime/index.h */
-	/* a block of size s is plain (fast.h) if s - plain_from < plain_span: see mt_rt_set_plain()
+	/* a block of size s is plain (fast.h) if s - plain_from < plain_span: see
+	 * mt_record_set_plain()
 	 */
 	uint64_t plain_from, plain_span;
 	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */
@@ -152,7 +153,6 @@ struct mt_rt {
 	uint32_t names_lock;    /* heaps by name */
 	uint32_t search_lock;   /* search for originals */
 	uint64_t notifier_patched; /* 1: the loader bumps mt_unwind.change_count by itself */
-	uint32_t wipe_armed;
 };
 
 extern struct mt_rt mt_rt MT_HIDDEN;
@@ -172,9 +172,6 @@ void mt_rt_child(void);
 
 /* Turns tracking off for good in this process. */
 void mt_rt_stop(void);
-
-/* Sets which sizes are plain from the options: wanted, small, and not to be verified. */
-void mt_rt_set_plain(void);
 
 /* Counts one lost event. Any thread. */
 MT_INLINE void mt_rt_lost(enum mt_state_lost what)

@@ -95,12 +95,6 @@ void mt_capture_reset(struct mt_capture *c)
 	mt_memo_forget(c->memo);
 }
 
-/*
- * Keeps a value in a general register: without it gcc pairs neighbouring fields in vector registers
- * and puts the moves between both into the chain of loads that a walk is.
- */
-#define IN_REGISTER(x) __asm__("" : "+r"(x))
-
 MT_INLINE uintptr_t word_at(uintptr_t address)
 {
 	return *(const volatile uintptr_t *)address;
@@ -464,10 +458,6 @@ static void walk(struct mt_capture *c, const struct mt_module_list *list, struct
 	uint32_t end = 0;
 	*ret = (struct outcome){.at = -1, .no_reuse = -1};
 	for (;; w--) {
-		IN_REGISTER(at.sp);
-		IN_REGISTER(at.ra);
-		IN_REGISTER(at.fp);
-		IN_REGISTER(at.fp_at);
 		w->sp = at.sp;
 		w->ra = at.ra;
 		w->fp = at.fp;
@@ -520,7 +510,6 @@ MT_INLINE uint64_t put_frame(struct mt_frame *f, const struct mt_frame_words *w,
 	if (!known || f->hash != hash || f->ra != ra)
 		f->node = 0;
 	uintptr_t slot = MT_LIKELY(!(w->flags & MT_STEP_NO_REUSE)) ? w->sp - 8 : 0;
-	IN_REGISTER(slot);
 	f->slot = slot;
 	f->ra = ra;
 	f->hash = hash;

@@ -201,12 +201,4 @@ MT_INLINE uint64_t mt_capture_memo_hits(const struct mt_capture *c)
 /* Attaches token (not 0) to the stack that the last mt_capture_stack() of this thread described. */
 void mt_capture_remember(struct mt_capture *c, uint32_t token);
 
-/*
- * Reference walk for tests and --verify: no cache, no reuse; every step by the unpacked rule.
- * Writes up to max return addresses, innermost first; returns the count, *ret_end how it ended.
- * Uses mt_unwind.modules as it is (does not ask for a refresh).
- */
-uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra,
-			   uint32_t max, enum mt_stack_end *ret_end);
-
 #endif

@@ -10,6 +10,7 @@
 #include "core/hash.h"
 #include "core/sys.h"
 #include "runtime/arena.h"
+#include "runtime/fast.h"
 #include "runtime/provider.h"
 
 /* What process.c, provider.c and the unwinder define. */
@@ -100,16 +101,6 @@ void mt_capture_remember(struct mt_capture *c, uint32_t token)
 	c->token = token;
 }
 
-uint32_t mt_walk_reference(uintptr_t sp, uintptr_t ra, uintptr_t fp, uintptr_t *ret_ra,
-			   uint32_t max, enum mt_stack_end *ret_end)
-{
-	ret_ra[0] = ra;
-	ret_ra[1] = fixture_address(0, 0x100 + (ra >> 4 & 7));
-	ret_ra[2] = fixture_address(0, 0x10);
-	*ret_end = MT_STACK_COMPLETE;
-	return 3;
-}
-
 /* --- modules --------------------------------------------------------------------------------- */
 
 uintptr_t fixture_address(uint32_t slot, uint32_t offset)
@@ -181,6 +172,7 @@ int fixture_begin(const struct fixture_config *config)
 	err = mt_index_init(config->granule_shift ? config->granule_shift : 4);
 	if (err)
 		return err;
+	mt_record_set_plain();
 	mt_rt_wipe[0] = 1;
 	mt_rt.phase = MT_RT_ON;
 	return 0;
@@ -218,17 +210,16 @@ int fixture_teardown(void **state)
 	return 0;
 }
 
-void mt_rt_set_plain(void)
-{
-	mt_rt.plain_from = mt_rt.options.min_size;
-	mt_rt.plain_span = MT_MIN(mt_rt.options.max_size, (uint64_t)MT_LARGE_BYTES - 1) + 1 -
-			   mt_rt.options.min_size;
-}
-
 struct mt_thread *fixture_thread(void)
 {
 	struct mt_thread *t = mt_thread_self();
 	return t ? t : mt_thread_make();
+}
+
+void fixture_free(struct mt_thread *t, uint64_t address)
+{
+	if (!mt_fast_free(t, address))
+		mt_record_free(t, (void *)address);
 }
 
 int64_t fixture_live_bytes(const struct mt_thread *t)

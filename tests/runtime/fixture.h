@@ -41,6 +41,9 @@ void fixture_end(void);
 /* State of the calling thread, made on first use; the guard is not taken. */
 struct mt_thread *fixture_thread(void);
 
+/* As the hook of free() does. */
+void fixture_free(struct mt_thread *t, uint64_t address);
+
 /* The thread's balance of the malloc heap. */
 int64_t fixture_live_bytes(const struct mt_thread *t);
 

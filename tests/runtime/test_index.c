@@ -90,7 +90,7 @@ static void random_blocks(uint32_t shift, uint32_t spacing)
 	check_all();
 	for (int i = 0; i < PLACES; i++)
 		if (place[i].size) {
-			mt_record_free(t, (void *)place[i].address);
+			fixture_free(t, place[i].address);
 			place[i].size = 0;
 		}
 	check_all();

@@ -15,11 +15,6 @@ static void take_in(struct mt_thread *t, uint64_t address, size_t size, uintptr_
 	mt_record_alloc(t, (void *)address, size, MT_CALL_MALLOC, &caller, 0);
 }
 
-static void let_go(struct mt_thread *t, uint64_t address)
-{
-	mt_record_free(t, (void *)address);
-}
-
 static uint64_t lifetimes(const struct mt_state_cell *c)
 {
 	uint64_t sum = 0;
@@ -60,8 +55,8 @@ static void a_free_of_an_unknown_address_is_counted_and_nothing_else(void **stat
 {
 	struct mt_thread *t = fixture_thread();
 	take_in(t, 0x10000, 24, SITE(1));
-	let_go(t, 0x10040);
-	let_go(t, 0x7fff00000000u);
+	fixture_free(t, 0x10040);
+	fixture_free(t, 0x7fff00000000u);
 	assert_int_equal(t->row->unknown_frees, 2);
 	assert_int_equal(t->row->totals[MT_CLASS_MALLOC].frees, 0);
 	assert_int_equal(fixture_live_bytes(t), 24);
@@ -87,6 +82,7 @@ static void filters_count_in_totals_and_keep_the_block_apart(void **state)
 	struct mt_thread *t = fixture_thread();
 	mt_rt.options.min_size = 100;
 	mt_rt.options.max_size = 200;
+	mt_record_set_plain();
 	take_in(t, 0x10000, 99, SITE(1));
 	take_in(t, 0x20000, 100, SITE(1));
 	take_in(t, 0x30000, 200, SITE(1));
@@ -95,8 +91,8 @@ static void filters_count_in_totals_and_keep_the_block_apart(void **state)
 	assert_int_equal(t->row->filtered_allocs, 2);
 	assert_int_equal(t->row->filtered_bytes, 300);
 	assert_int_equal(fixture_sum_of(SITE(1)).allocs, 2);
-	let_go(t, 0x10000);
-	let_go(t, 0x20000);
+	fixture_free(t, 0x10000);
+	fixture_free(t, 0x20000);
 	assert_int_equal(t->row->totals[MT_CLASS_MALLOC].frees, 2);
 	assert_int_equal(fixture_sum_of(SITE(1)).frees, 1);
 	assert_int_equal(t->row->unknown_frees, 0);
@@ -113,7 +109,7 @@ static void histograms_sum_to_the_counts(void **state)
 	for (uint64_t i = 0; i < 5000; i += 2) {
 		if (i % 100 == 0)
 			mt_rt.hdr->now_unit += i;
-		let_go(t, 0x100000 + i * 64);
+		fixture_free(t, 0x100000 + i * 64);
 	}
 	for (uint64_t i = 1; i < mt_rt.region[MT_REGION_CELLS]->used; i++) {
 		const struct mt_state_cell *c = &mt_rt.cells[i];
@@ -141,11 +137,11 @@ static void a_temporary_is_freed_before_the_next_allocation(void **state)
 {
 	struct mt_thread *t = fixture_thread();
 	take_in(t, 0x10000, 1, SITE(1));
-	let_go(t, 0x10000); /* temporary */
+	fixture_free(t, 0x10000); /* temporary */
 	take_in(t, 0x10000, 1, SITE(1));
 	take_in(t, 0x20000, 1, SITE(2));
-	let_go(t, 0x10000); /* another came between */
-	let_go(t, 0x20000); /* nothing came between: temporary */
+	fixture_free(t, 0x10000); /* another came between */
+	fixture_free(t, 0x20000); /* nothing came between: temporary */
 	assert_int_equal(t->row->temporaries, 2);
 	assert_int_equal(fixture_sum_of(SITE(1)).temporaries, 1);
 	assert_int_equal(fixture_sum_of(SITE(2)).temporaries, 1);
@@ -218,7 +214,7 @@ static void random_step(struct mt_thread *t, struct oracle *o, uint64_t r)
 	uint32_t i = (uint32_t)(r % BLOCKS);
 	uint64_t address = 0x500000 + i * 0x100000u;
 	if (o->block[i].live) {
-		let_go(t, address);
+		fixture_free(t, address);
 		oracle_change(o, o->block[i].site, -(int64_t)o->block[i].size, -1);
 		o->block[i].live = 0;
 		return;
@@ -271,7 +267,7 @@ static void *allocate_and_hold(void *argument)
 		take_in(t, h->address + i * 0x10000, h->size, SITE(1));
 	pthread_barrier_wait(h->barrier);
 	for (uint64_t i = 0; i < h->blocks; i++)
-		let_go(t, h->address + i * 0x10000);
+		fixture_free(t, h->address + i * 0x10000);
 	return NULL;
 }
 
@@ -350,7 +346,7 @@ static void blocks_freed_by_another_thread_do_not_use_up_records(void **state)
 		_Atomic uint64_t *slot = &queue.slot[i % QUEUE];
 		while (!*slot)
 			mt_sys_sched_yield();
-		let_go(t, *slot);
+		fixture_free(t, *slot);
 		*slot = 0;
 	}
 	pthread_join(producer, NULL);

@@ -10,7 +10,7 @@
 
 static uint32_t cell_of(struct mt_thread *t, uintptr_t ra, uint64_t tag, uint64_t source)
 {
-	uint32_t cell = mt_capture_stack(&t->capture, 0, ra, 0, tag ^ source * 0x9e3779b97f4a7c15u);
+	uint32_t cell = mt_capture_stack(&t->capture, 0, ra, 0, mt_site_identity(tag, source));
 	return cell ? cell : mt_site_cell(t, tag, source);
 }
 

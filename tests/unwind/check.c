@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "check.h"
 
+#include "walk.h"
+
 #ifdef HAVE_LIBUNWIND
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
@@ -52,8 +54,8 @@ static void start(void)
 	state->stack = fixture_zeros(sizeof(struct stack) * TOKENS_MAX);
 	for (int m = 0; m < MODES; m++)
 		state->capture[m] = fixture_capture_new(depth);
-	state->capture[MODE_JOIN]->memo = NULL;
-	state->capture[MODE_WALK]->memo = NULL;
+	mt_capture_memo_attach(state->capture[MODE_JOIN], NULL);
+	mt_capture_memo_attach(state->capture[MODE_WALK], NULL);
 	state->tokens = 1;
 }
 

@@ -14,8 +14,8 @@ import tempfile
 
 ROOT, ORACLE, SEEDS = sys.argv[1], sys.argv[2] == "1", int(sys.argv[3])
 HERE = os.path.join(ROOT, "tests/unwind")
-OWN = ["src/unwind/" + f for f in ("capture.c", "memo.c", "row.c", "rowcache.c", "stack.c", "step.c", "walk.c")]
-OWN += ["src/elf/loader.c", "src/elf/modules.c", "tests/unwind/check.c", "tests/unwind/shapes_main.c"]
+OWN = ["src/unwind/" + f for f in ("capture.c", "memo.c", "row.c", "rowcache.c", "stack.c", "step.c")]
+OWN += ["src/elf/loader.c", "src/elf/modules.c", "tests/unwind/check.c", "tests/unwind/shapes_main.c", "tests/unwind/walk.c"]
 
 QUICK_WAYS = [
     ("gcc", "-O0"), ("gcc", "-O2"), ("clang", "-O1"), ("clang", "-O3"), ("gcc", "-Os -fcf-protection=full -z now"),

@@ -16,6 +16,7 @@
 
 #include "unwind/rowcache.h"
 #include "unwind_fixture.h"
+#include "walk.h"
 
 enum {
 	FUNCTIONS = 64,

@@ -16,6 +16,7 @@
 
 #include "elf/loader.h"
 #include "unwind_fixture.h"
+#include "walk.h"
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);

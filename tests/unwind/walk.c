@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The plain walk that the fast one must equal: no cache, no packed rows, no reuse. */
+#include "walk.h"
 
 #include "core/sys.h"
-#include "unwind/capture.h"
 #include "unwind/row.h"
 #include "unwind/step.h"
 
