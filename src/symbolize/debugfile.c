@@ -300,6 +300,14 @@ static const char *debug_root(const struct mt_debugfile_options *options)
 	return options->debug_root ? options->debug_root : "/usr/lib/debug";
 }
 
+static _Thread_local const int *stop_of_fetch;
+
+/* debuginfod's client asks about once a second, in the thread that waits for the answer. */
+static int must_stop(void *client, long done, long total)
+{
+	return stop_of_fetch && __atomic_load_n(stop_of_fetch, __ATOMIC_RELAXED);
+}
+
 /*
  * debuginfod's client library is loaded only here, only when asked: it brings in an HTTP client,
  * and programs that read no symbols from the network should not have one.
@@ -309,6 +317,7 @@ static bool try_debuginfod(struct search *s)
 	typedef void *begin_fn(void);
 	typedef int find_fn(void *, const unsigned char *, int, char **);
 	typedef void end_fn(void *);
+	typedef void ask_fn(void *, int (*)(void *, long, long));
 	if (!s->options->debuginfod || !s->id || s->error)
 		return false;
 	void *lib = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -318,9 +327,13 @@ static bool try_debuginfod(struct search *s)
 	begin_fn *begin = (begin_fn *)dlsym(lib, "debuginfod_begin");
 	find_fn *find = (find_fn *)dlsym(lib, "debuginfod_find_debuginfo");
 	end_fn *end = (end_fn *)dlsym(lib, "debuginfod_end");
+	ask_fn *ask = (ask_fn *)dlsym(lib, "debuginfod_set_progressfn");
 	void *client = begin && find && end ? begin() : NULL;
 	if (!client)
 		return false;
+	stop_of_fetch = s->options->stop;
+	if (ask)
+		ask(client, must_stop);
 	char *path = NULL;
 	int fd = find(client, s->id, (int)s->id_bytes, &path);
 	end(client);

@@ -16,6 +16,7 @@ struct mt_debugfile_options {
 	uint32_t dir_count;
 	const char *debug_root; /* NULL: /usr/lib/debug */
 	bool debuginfod;        /* ask the servers in $DEBUGINFOD_URLS */
+	const int *stop;        /* atomic; not 0: what is being fetched is given up; NULL: never */
 };
 
 enum mt_debugfile_state {

@@ -59,7 +59,8 @@ struct mt_symbols {
 struct pool {
 	struct mt_symbols *s;
 	const struct mt_symbolize_options *options;
-	const char *cache_dir; /* NULL: no cache */
+	struct mt_debugfile_options files; /* the options' ones, with our stop */
+	const char *cache_dir;             /* NULL: no cache */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	size_t next, done; /* guarded by lock */
@@ -209,13 +210,20 @@ static int resolve(struct pool *pool, struct job *job, struct mt_symmod *m)
 	return e ? e : r;
 }
 
+static bool is_stopped(const struct pool *pool)
+{
+	return __atomic_load_n(&pool->stop, __ATOMIC_RELAXED);
+}
+
 static void run_job(struct pool *pool, struct job *job)
 {
 	struct mt_symmod *m = NULL;
 	make_distinct(job);
-	job->result = mt_symmod_open(&pool->options->files, &job->key, &m, &job->state);
+	job->result = mt_symmod_open(&pool->files, &job->key, &m, &job->state);
 	if (!job->result)
 		job->result = resolve(pool, job, m);
+	else if (job->result == -ENOENT && is_stopped(pool)) /* nobody looked everywhere */
+		job->result = -ECANCELED;
 	mt_symmod_close(m);
 }
 
@@ -223,7 +231,7 @@ static void *work(void *arg)
 {
 	struct pool *pool = arg;
 	pthread_mutex_lock(&pool->lock);
-	while (pool->next < pool->s->jobs && !__atomic_load_n(&pool->stop, __ATOMIC_RELAXED)) {
+	while (pool->next < pool->s->jobs && !is_stopped(pool)) {
 		struct job *job = &pool->s->job[pool->next++];
 		pthread_mutex_unlock(&pool->lock);
 		run_job(pool, job);
@@ -313,7 +321,9 @@ static int run_jobs(struct mt_symbols *s, const struct mt_symbolize_options *opt
 	pthread_t thread[THREADS_MAX];
 	mt_auto(free) char *cache_dir =
 		options->no_cache ? NULL : mt_symcache_dir(options->cache_dir);
-	struct pool pool = {.s = s, .options = options, .cache_dir = cache_dir};
+	struct pool pool = {
+		.s = s, .options = options, .files = options->files, .cache_dir = cache_dir};
+	pool.files.stop = &pool.stop;
 	if (!s->jobs)
 		return 0;
 	if (init_pool(&pool))
@@ -327,7 +337,9 @@ static int run_jobs(struct mt_symbols *s, const struct mt_symbolize_options *opt
 	pthread_mutex_destroy(&pool.lock);
 	if (!started)
 		return mt_err_set_errno(err, EAGAIN, "cannot start a thread to read symbols");
-	s->stopped = pool.stop;
+	s->stopped = pool.next < s->jobs;
+	for (size_t i = 0; i < s->jobs; i++)
+		s->stopped |= s->job[i].result == -ECANCELED;
 	if (pool.stored)
 		mt_symcache_prune(cache_dir, MT_SYMCACHE_TOTAL_MAX);
 	return 0;

@@ -72,7 +72,7 @@ const struct mt_symbol_frame *mt_symbols_node(const struct mt_symbols *s, uint32
 uint32_t mt_symbols_warnings(const struct mt_symbols *s);
 const char *mt_symbols_warning(const struct mt_symbols *s, uint32_t index);
 
-/* True when progress() stopped the work. */
+/* True when progress() stopped the work before all of it was done. */
 bool mt_symbols_stopped(const struct mt_symbols *s);
 
 #endif
