@@ -185,7 +185,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	mt_auto(mt_live_states) struct mt_live_states states = {0};
 	mt_auto(mt_buf) struct mt_buf text = {0};
 
-	mt_collect_abandoned(&collected);
+	mt_collect_abandoned(NULL, &collected);
 	tell_collected(&collected);
 	if (mt_live_states_find(&states) || list(&states, o->interval_ns, &text)) {
 		mt_complain("cannot allocate memory");
@@ -212,7 +212,7 @@ const struct mt_command mt_cmd_ps = {
 		"the malloc heap, events per second between two readings, events lost, and the "
 		"state file.\n\n"
 		"State files whose process and launcher are gone are moved to the path that was "
-		"asked for. "
+		"asked for, all of them; 'memtrack run' does the same for a few each time. "
 		"Where that is not possible they are listed as left behind, and removed after "
 		"seven days.",
 	.see_also = "memtrack(1), memtrack-report(1)",

@@ -137,7 +137,7 @@ int mt_live_states_find(struct mt_live_states *ret_states)
 	struct mt_live_states s = {0};
 	const char *dir = getenv("MEMTRACK_DIR");
 	DIR *proc = opendir("/proc");
-	int code = mt_statedir_each(add_directory, &s);
+	int code = mt_statedir_each(0, add_directory, &s);
 
 	if (!code && dir && *dir)
 		code = add_running_in(&s, dir);

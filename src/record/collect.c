@@ -139,10 +139,30 @@ static struct mt_mtk_finish find_end(const struct mt_state_header *h, bool is_la
 	return f;
 }
 
+/* What is left of a budget. */
+struct purse {
+	struct mt_collect_budget left;
+	bool has_file; /* one was looked at: from now on time counts */
+	bool is_spent; /* a step was refused */
+};
+
+/* Whether one more step is paid for; purse NULL: always. */
+static bool take_step(struct purse *p)
+{
+	if (!p)
+		return true;
+	if (!p->left.steps || (p->has_file && mt_sys_clock_ns(MT_CLOCK_MONOTONIC) > p->left.end_ns))
+		p->is_spent = true;
+	else
+		p->left.steps--;
+	return !p->is_spent;
+}
+
 struct job {
 	const char *file, *pattern; /* pattern "": the file's own */
 	const char *shown;          /* the file's path in messages */
 	const struct mt_collect_end *end;
+	struct purse *purse; /* NULL: no limit */
 	struct mt_state_header header;
 	bool is_last;
 	char program[STRING_MAX];
@@ -198,6 +218,14 @@ static bool is_expired(const char *path)
 	       time(NULL) - st.st_mtime > (time_t)MT_COLLECT_KEEP_DAYS * 24 * 3600;
 }
 
+static bool is_too_large(const struct job *job)
+{
+	struct stat st;
+
+	return job->purse && !stat(job->file, &st) &&
+	       (uint64_t)st.st_blocks * 512 > job->purse->left.file_bytes;
+}
+
 /*
  * Whether the file's process may still write it. A header that is being filled does not name its
  * process yet: then the pid of the file name decides.
@@ -235,6 +263,9 @@ static int collect_file(struct job *job, struct mt_collection *c)
 	if (in_use)
 		return add_item(c, MT_RUNNING, atoi(mt_path_base(job->file)), strdup(job->shown),
 				*job->program ? job->program : "a process", NULL);
+	if (!code && is_too_large(job))
+		return add_item(c, MT_LARGE, job->header.pid, strdup(job->shown), job->program,
+				NULL);
 	if (!code)
 		code = move_file(job, &moved, &err);
 	if (!code)
@@ -270,6 +301,37 @@ static bool is_wanted(const struct filter *f, const char *file)
 		h.mono_start_ns >= f->launcher->since_ns);
 }
 
+/* Where to begin: anywhere when not all can be done, but not in the midst of a process's files. */
+static int choose_first(struct dirent *const *names, int count, const struct purse *purse)
+{
+	int first;
+
+	if (!purse || count <= 0 || (uint32_t)count <= purse->left.steps)
+		return 0;
+	first = (int)(purse->left.first % (size_t)count);
+	while (first && is_same_process(names[first - 1]->d_name, names[first]->d_name))
+		first--;
+	return first;
+}
+
+static int collect_name(const char *dir, const char *shown, const char *name, const char *next,
+			const struct filter *filter, const struct job *common,
+			struct mt_collection *collection)
+{
+	mt_auto(free) char *file = mt_path_join(dir, name);
+	mt_auto(free) char *shown_file = mt_path_join(shown, name);
+	struct job job = *common;
+
+	if (!file || !shown_file)
+		return -ENOMEM;
+	if (job.purse)
+		job.purse->has_file = true;
+	job.file = file;
+	job.shown = shown_file;
+	job.is_last = !next || !is_same_process(name, next);
+	return is_wanted(filter, file) ? collect_file(&job, collection) : 0;
+}
+
 /* dir: how the files are reached; shown: the directory's name in messages. */
 static int collect_names(const char *dir, const char *shown, const struct filter *filter,
 			 const struct job *common, struct mt_collection *collection,
@@ -277,23 +339,16 @@ static int collect_names(const char *dir, const char *shown, const struct filter
 {
 	struct dirent **names = NULL;
 	int count = scandir(dir, &names, is_state_file, versionsort);
-	int code = 0;
+	int code = 0, first = choose_first(names, count, common->purse);
 
 	if (count < 0)
 		return mt_err_set_errno(err, errno, "cannot read directory '%s'", shown);
-	for (int i = 0; i < count; i++) {
-		mt_auto(free) char *file = mt_path_join(dir, names[i]->d_name);
-		mt_auto(free) char *shown_file = mt_path_join(shown, names[i]->d_name);
-		struct job job = *common;
+	for (int i = 0; i < count && !code && take_step(common->purse); i++) {
+		int at = (first + i) % count;
+		const char *next = at + 1 < count ? names[at + 1]->d_name : NULL;
 
-		job.file = file;
-		job.shown = shown_file;
-		job.is_last =
-			i + 1 == count || !is_same_process(names[i]->d_name, names[i + 1]->d_name);
-		if (!code && (!file || !shown_file))
-			code = -ENOMEM;
-		if (!code && is_wanted(filter, file))
-			code = collect_file(&job, collection);
+		code = collect_name(dir, shown, names[at]->d_name, next, filter, common,
+				    collection);
 	}
 	for (int i = 0; i < count; i++)
 		free(names[i]);
@@ -320,12 +375,9 @@ static int collect_strays_in(void *context, const char *path, int fd)
 {
 	struct strays *s = context;
 	size_t before = s->collection->count;
-	const char *own = s->filter.launcher->dir;
 	char dir[64];
 	int code;
 
-	if (own && !strcmp(own, path))
-		return 0;
 	snprintf(dir, sizeof(dir), "/proc/self/fd/%d", fd);
 	code = collect_names(dir, path, &s->filter, &s->common, s->collection, s->err);
 	/* fails while anything is in it; an empty one may be another program's that just starts */
@@ -346,22 +398,38 @@ int mt_collect_strays(const struct mt_collect_launcher *launcher, const char *pa
 	};
 	int code = mt_process_boot_id(s.filter.boot_id);
 
-	return code ? 0 : mt_statedir_each_user(collect_strays_in, &s);
+	return code ? 0 : mt_statedir_each_of(launcher->pid, collect_strays_in, &s);
 }
+
+struct abandoned {
+	struct purse *purse; /* NULL: no limit */
+	struct mt_collection *collection;
+};
 
 static int collect_abandoned(void *context, const char *path)
 {
 	mt_auto(mt_statedir) struct mt_statedir dir = {.lock_fd = -1};
 	mt_auto(free) char *pattern = NULL;
+	struct abandoned *a = context;
+	struct job common = {.purse = a->purse};
 
+	if (!take_step(a->purse))
+		return 1;
 	if (mt_statedir_adopt(path, &dir, &pattern))
 		return 0;
-	mt_collect_dir(path, pattern, NULL, context, NULL);
+	common.pattern = pattern;
+	collect_names(path, path, NULL, &common, a->collection, NULL);
 	mt_statedir_remove(&dir);
 	return 0;
 }
 
-void mt_collect_abandoned(struct mt_collection *collection)
+bool mt_collect_abandoned(const struct mt_collect_budget *budget, struct mt_collection *collection)
 {
-	mt_statedir_each(collect_abandoned, collection);
+	struct purse purse = {0};
+	struct abandoned a = {.purse = budget ? &purse : NULL, .collection = collection};
+
+	if (budget)
+		purse.left = *budget;
+	mt_statedir_each(purse.left.first, collect_abandoned, &a);
+	return !purse.is_spent;
 }

@@ -8,6 +8,7 @@
  * be written stays where it is.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -19,6 +20,7 @@ enum mt_collect_kind {
 	MT_COLLECTED, /* finished; path is the compact file */
 	MT_RUNNING,   /* its process runs; path is the live file */
 	MT_KEPT,      /* finished but not moved: why says why; path is where it stays */
+	MT_LARGE, /* finished, but more than the budget allows to move; path is where it stays */
 };
 
 struct mt_collect_item {
@@ -55,27 +57,35 @@ int mt_collect_dir(const char *dir, const char *pattern, const struct mt_collect
 
 /*
  * Collects files of the launcher's tree that lie elsewhere, because the process could not write to
- * the launcher's directory: it gave up root, say. They are found in private directories (of every
- * user, when we are root), by the launcher that they name, and by their time: this boot, and not
- * before `since_ns` of the monotonic clock. Other arguments and the result as above; a
- * directory that this emptied is removed.
+ * the launcher's directory: it gave up root, say. They are found in the directories that processes
+ * of this launcher made (of every user, when we are root); in their headers, by the launcher that
+ * they name, and by their time: this boot, and not before `since_ns` of the monotonic clock. No
+ * other directory is opened. Other arguments and the result as above; a directory that this emptied
+ * is removed.
  */
 struct mt_collect_launcher {
 	pid_t pid;
 	uint64_t since_ns;
-	const char *dir; /* its own directory, which is left out; NULL: none */
 };
 int mt_collect_strays(const struct mt_collect_launcher *launcher, const char *pattern,
 		      const struct mt_collect_end *end, struct mt_collection *collection,
 		      struct mt_err *err);
 
+/* How much work mt_collect_abandoned() may take upon itself. */
+struct mt_collect_budget {
+	size_t first;   /* where to begin, any number; random: then nothing comes last always */
+	uint32_t steps; /* directories and files that are looked at, in all */
+	uint64_t file_bytes; /* files that store more are left: MT_LARGE */
+	uint64_t end_ns;     /* no step after the first file begins later (monotonic clock) */
+};
+
 /*
  * Collects this user's private directories whose launcher is gone and removes those that became
  * empty. Files that cannot be moved are removed MT_COLLECT_KEEP_DAYS after their last change.
  * Directories with a living launcher are left alone. Never fails: what cannot be done now is left
- * for the next time.
+ * for the next time. budget: NULL for everything. Returns whether everything was looked at.
  */
-void mt_collect_abandoned(struct mt_collection *collection);
+bool mt_collect_abandoned(const struct mt_collect_budget *budget, struct mt_collection *collection);
 enum { MT_COLLECT_KEEP_DAYS = 7 };
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "record/statedir.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/path.h"
 #include "base/units.h"
@@ -174,29 +175,70 @@ static bool is_private(const char *path)
 	       !(st.st_mode & (S_IRWXG | S_IRWXO));
 }
 
-static int is_ours_by_name(const struct dirent *e)
-{
-	char prefix[64];
+/* Paths of the directories below all bases whose names say that they are wanted. */
+struct found {
+	char **path; /* owned, with what it points to */
+	size_t count, capacity;
+};
 
-	snprintf(prefix, sizeof(prefix), "memtrack-%u-", (unsigned)getuid());
-	return !strncmp(e->d_name, prefix, strlen(prefix));
+static void found_done(struct found *f)
+{
+	for (size_t i = 0; i < f->count; i++)
+		free(f->path[i]);
+	free(f->path);
+}
+MT_AUTO_DEFINE_INPLACE(found, struct found, found_done)
+
+/* uid, launcher: NULL for any. */
+static bool is_wanted(const char *name, const unsigned *uid, const pid_t *launcher)
+{
+	unsigned named_uid, named_launcher;
+	int used = 0;
+
+	if (sscanf(name, "memtrack-%u-%n", &named_uid, &used) != 1 || !used)
+		return false;
+	if (uid && named_uid != *uid)
+		return false;
+	name += used;
+	used = 0;
+	return !launcher || (sscanf(name, "%u-%n", &named_launcher, &used) == 1 && used &&
+			     named_launcher == (unsigned)*launcher);
 }
 
-static int each_in(const char *base, int (*visit)(void *context, const char *path), void *context)
+static int add_found(struct found *f, char *path)
 {
-	struct dirent **names = NULL;
-	int count = scandir(base, &names, is_ours_by_name, alphasort);
-	int ret = 0;
+	char **grown = mt_alloc_grow(f->path, &f->capacity, f->count + 1, sizeof(*grown));
 
-	for (int i = 0; i < count; i++) {
-		mt_auto(free) char *path = mt_path_join(base, names[i]->d_name);
-
-		if (path && !ret && is_private(path))
-			ret = visit(context, path);
-		free(names[i]);
+	if (grown)
+		f->path = grown;
+	if (!grown || !path) {
+		free(path);
+		return -ENOMEM;
 	}
-	free(names);
-	return ret;
+	f->path[f->count++] = path;
+	return 0;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* One system call for hundreds of names: looking at names is cheap, opening directories is not. */
+static int find_in(const char *base, const unsigned *uid, const pid_t *launcher, struct found *f)
+{
+	size_t before = f->count;
+	DIR *d = opendir(base);
+	int code = 0;
+
+	for (struct dirent *e; d && !code && (e = readdir(d));)
+		if (is_wanted(e->d_name, uid, launcher))
+			code = add_found(f, mt_path_join(base, e->d_name));
+	if (d)
+		closedir(d);
+	if (f->count > before)
+		qsort(f->path + before, f->count - before, sizeof(*f->path), compare_paths);
+	return code;
 }
 
 /* The base of each place, those that are the same as another only once; NULL: no more. */
@@ -211,26 +253,33 @@ static const char *next_base(int *at)
 	return NULL;
 }
 
-int mt_statedir_each(int (*visit)(void *context, const char *path), void *context)
+static int find_all(const unsigned *uid, const pid_t *launcher, struct found *f)
 {
 	const char *base;
-	int ret = 0, at = 0;
+	int code = 0, at = 0;
 
-	while (!ret && (base = next_base(&at)))
-		ret = each_in(base, visit, context);
+	while (!code && (base = next_base(&at)))
+		code = find_in(base, uid, launcher, f);
+	return code;
+}
+
+int mt_statedir_each(size_t first, int (*visit)(void *context, const char *path), void *context)
+{
+	mt_auto(found) struct found found = {0};
+	unsigned uid = getuid();
+	int ret = find_all(&uid, NULL, &found);
+
+	for (size_t i = 0; i < found.count && !ret; i++) {
+		const char *path = found.path[(first % found.count + i) % found.count];
+
+		if (is_private(path))
+			ret = visit(context, path);
+	}
 	return ret;
 }
 
-static int is_users_by_name(const struct dirent *e)
-{
-	unsigned uid;
-	int used = 0;
-
-	return sscanf(e->d_name, "memtrack-%u-%n", &uid, &used) == 1 && used;
-}
-
 /* Opens a directory that belongs to the user its name says, and to nobody else. */
-static int open_private(const char *path, const char *name)
+static int open_private(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	unsigned uid = 0;
@@ -238,39 +287,25 @@ static int open_private(const char *path, const char *name)
 
 	if (fd < 0)
 		return -errno;
-	if (sscanf(name, "memtrack-%u-", &uid) == 1 && !fstat(fd, &st) && st.st_uid == uid &&
-	    !(st.st_mode & (S_IRWXG | S_IRWXO)))
+	if (sscanf(mt_path_base(path), "memtrack-%u-", &uid) == 1 && !fstat(fd, &st) &&
+	    st.st_uid == uid && !(st.st_mode & (S_IRWXG | S_IRWXO)))
 		return fd;
 	close(fd);
 	return -EPERM;
 }
 
-static int each_user_in(const char *base, int (*visit)(void *context, const char *path, int fd),
+int mt_statedir_each_of(pid_t launcher, int (*visit)(void *context, const char *path, int fd),
 			void *context)
 {
-	struct dirent **names = NULL;
-	int count = scandir(base, &names, is_users_by_name, alphasort);
-	int ret = 0;
+	mt_auto(found) struct found found = {0};
+	int ret = find_all(NULL, &launcher, &found);
 
-	for (int i = 0; i < count; i++) {
-		mt_auto(free) char *path = mt_path_join(base, names[i]->d_name);
-		mt_auto(close) int fd = path && !ret ? open_private(path, names[i]->d_name) : -1;
+	for (size_t i = 0; i < found.count && !ret; i++) {
+		mt_auto(close) int fd = open_private(found.path[i]);
 
 		if (fd >= 0)
-			ret = visit(context, path, fd);
-		free(names[i]);
+			ret = visit(context, found.path[i], fd);
 	}
-	free(names);
-	return ret;
-}
-
-int mt_statedir_each_user(int (*visit)(void *context, const char *path, int fd), void *context)
-{
-	const char *base;
-	int ret = 0, at = 0;
-
-	while (!ret && (base = next_base(&at)))
-		ret = each_user_in(base, visit, context);
 	return ret;
 }
 

@@ -7,9 +7,15 @@
  * BASE/memtrack-UID-XXXXXX, mode 0700, the last part random. It holds `PID.SEQ.mtk` files and a
  * file `output` with the path pattern that finished files shall get; its maker keeps a lock on that
  * file for as long as it lives, so that others can tell an abandoned directory.
+ *
+ * A process that has no launcher, or cannot write to its launcher's directory, makes one of its
+ * own, BASE/memtrack-UID-LAUNCHER-RANDOM, in /dev/shm or /tmp; LAUNCHER is the launcher's pid, 0:
+ * none.
  */
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -38,17 +44,20 @@ MT_AUTO_DEFINE_INPLACE(mt_statedir, struct mt_statedir, mt_statedir_done)
 
 /*
  * Calls visit for each existing private directory of this user under the bases above, in order of
- * name; directories that others own or may write to are passed over. Stops when visit returns not 0
- * and returns that value; else 0.
+ * base and name, from number `first` (of any size: it is wrapped) around to it; directories that
+ * others own or may write to are passed over. Stops when visit returns not 0 and returns that
+ * value; else 0, or -ENOMEM.
  */
-int mt_statedir_each(int (*visit)(void *context, const char *path), void *context);
+int mt_statedir_each(size_t first, int (*visit)(void *context, const char *path), void *context);
 
 /*
- * As above for the private directories of all users that this process may open (its own; those of
- * everybody for root). A directory may be swapped for another by its owner at any time: `fd` is the
- * one that was checked (closed after the visit), `path` is for messages.
+ * As above for the directories that processes of this launcher made for themselves, of all users
+ * that this process may open (its own; those of everybody for root). No other is opened: the name
+ * tells. A directory may be swapped for another by its owner at any time: `fd` is the one that was
+ * checked (closed after the visit), `path` is for messages.
  */
-int mt_statedir_each_user(int (*visit)(void *context, const char *path, int fd), void *context);
+int mt_statedir_each_of(pid_t launcher, int (*visit)(void *context, const char *path, int fd),
+			void *context);
 
 /*
  * Takes over an abandoned directory: locks it and reads its pattern (heap, in *ret_pattern; "" when

@@ -73,6 +73,8 @@ static int make_directory(const char *parent)
 	mt_fmt_str(&f, "/memtrack-");
 	mt_fmt_u64(&f, (uint64_t)mt_sys0(__NR_getuid));
 	mt_fmt_str(&f, "-");
+	mt_fmt_u64(&f, mt_rt.options.launcher_pid); /* it finds the directory by its name */
+	mt_fmt_str(&f, "-");
 	mt_fmt_hex(&f, random, 16);
 	return (int)mt_sys3(__NR_mkdirat, MT_AT_FDCWD, mt_rt.state_dir, 0700);
 }

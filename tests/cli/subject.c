@@ -29,13 +29,19 @@ static void __attribute__((noinline)) leak_here(void)
 static int wait_for_signal(void)
 {
 	const int signals[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT};
+	sigset_t mask, before;
 
-	for (int i = 0; i < 5; i++)
+	/* blocked but while it waits: one that came between test and wait would be missed */
+	sigemptyset(&mask);
+	for (int i = 0; i < 5; i++) {
+		sigaddset(&mask, signals[i]);
 		signal(signals[i], on_signal);
+	}
+	sigprocmask(SIG_BLOCK, &mask, &before);
 	puts("ready");
 	fflush(stdout);
 	while (!caught)
-		pause();
+		sigsuspend(&before);
 	printf("signal %d\n", (int)caught);
 	return 40;
 }

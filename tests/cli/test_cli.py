@@ -753,17 +753,46 @@ def programs_that_give_up_root_are_reported(b):
                                                              glob.glob(d + "/*.mtk"))], [])
 
 
-@needs_library
-def a_small_dev_shm_is_not_used(b):
-    script = "mount -t tmpfs -o size=1M none /dev/shm && exec %s run -v --report=none %s" % (MEMTRACK, SUBJECT)
+def in_own_dev_shm(b, script, size="100%"):
+    script = "mount -t tmpfs -o size=%s none /dev/shm || exit 99; %s" % (size, script)
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=b.dir, env=dict(b.env, TMPDIR=b.dir),
                           capture_output=True, text=True, check=False)
     if "not permitted" in done.stderr or "denied" in done.stderr:
         raise Skip("mount namespaces are not allowed here")
+    return done
+
+
+@needs_library
+def a_small_dev_shm_is_not_used(b):
+    done = in_own_dev_shm(b, "exec %s run -v --report=none %s" % (MEMTRACK, SUBJECT), "1M")
     b.expect("status", done.returncode, 0)
     b.expect_in("reason", done.stderr, "memtrack: /dev/shm is not used: only 1.0 MiB are free in '/dev/shm'")
     b.expect_in("place", done.stderr, "memtrack: state files are made in '%s/memtrack-" % b.dir)
     b.expect("files", len(b.files()), 1)
+
+
+@needs_library
+def a_run_collects_some_of_what_others_left(b):
+    """At most 8 of 30 directories, for the start must stay short; ps collects all."""
+    left = "left=$(ls /dev/shm | wc -l); echo $left; "
+    done = in_own_dev_shm(b, "for i in $(seq 30); do LD_PRELOAD=%s /bin/true; done; %s %s run -v --report=none true; %s"
+                          "%s ps; %s" % (LIBRARY, left, MEMTRACK, left, MEMTRACK, left))
+    counts = [int(line) for line in done.stdout.splitlines() if line.isdigit()]
+    b.expect("counts", (len(counts), counts[:1], counts[-1:]), (3, [30], [0]))
+    b.expect("left by run", 22 <= counts[1] <= 30, True)
+    b.expect_in("said", done.stderr, "more directories of states lie around than a run looks at; 'memtrack ps' looks at all")
+    b.expect("files", len(b.files()), 31)
+
+
+@needs_library
+def a_run_leaves_a_large_state_and_names_it(b):
+    grow = "dd if=/dev/zero of=$(ls /dev/shm/*/*.mtk) bs=1M count=5 oflag=append conv=notrunc status=none; "
+    done = in_own_dev_shm(b, "LD_PRELOAD=%s /bin/true; %s %s run -o run.mtk true; ls /dev/shm; %s ps" %
+                          (LIBRARY, grow, MEMTRACK, MEMTRACK))
+    b.expect_in("named", done.stderr, "which ended before, lies in '/dev/shm/memtrack-%d-0-" % os.getuid())
+    b.expect("stays", done.stdout.count("memtrack-%d-0-" % os.getuid()), 1)
+    b.expect_in("moved", done.stderr, "has ended: its state is now in '%s/" % b.dir)
+    b.expect("files", len(b.files()), 2)
 
 
 @needs_library

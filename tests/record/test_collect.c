@@ -9,10 +9,13 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,14 +57,14 @@ static int teardown(void **state)
 	return system(command);
 }
 
-/* A state file of a process; pid 0: ourselves, who run. */
-static void add_file_of(const char *name, int pid, uint32_t end_kind, uint32_t launcher_pid,
-			uint64_t mono_start_ns)
+/* A state file of a process in `folder`; pid 0: ourselves, who run. */
+static void add_file_in(const char *folder, const char *name, int pid, uint32_t end_kind,
+			uint32_t launcher_pid, uint64_t mono_start_ns)
 {
 	struct mtk_builder *b = mtk_builder_sample();
 	struct mt_state_header *h = mtk_builder_header(b);
 	struct mt_process self;
-	char path[256];
+	char path[512];
 	uint8_t *data;
 	size_t len;
 
@@ -78,11 +81,17 @@ static void add_file_of(const char *name, int pid, uint32_t end_kind, uint32_t l
 		h->pid = getpid();
 		h->proc_start = self.start_ticks;
 	}
-	snprintf(path, sizeof(path), "%s/%s", dir.path, name);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	data = mtk_builder_bytes(b, &len);
 	assert_int_equal(mt_file_write_atomic(path, data, len, 0600, NULL), 0);
 	free(data);
 	mtk_builder_free(b);
+}
+
+static void add_file_of(const char *name, int pid, uint32_t end_kind, uint32_t launcher_pid,
+			uint64_t mono_start_ns)
+{
+	add_file_in(dir.path, name, pid, end_kind, launcher_pid, mono_start_ns);
 }
 
 static void add_file(const char *name, int pid, uint32_t end_kind)
@@ -297,17 +306,249 @@ static void abandoned_directories_are_collected(void **state)
 	struct mt_collection c = {0};
 
 	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
-	mt_collect_abandoned(&c);
+	mt_collect_abandoned(NULL, &c);
 	assert_true(is_there(dir.path, "4194400.1.mtk")); /* we hold the lock */
 	close(dir.lock_fd);
 	dir.lock_fd = -1;
-	mt_collect_abandoned(&c);
+	mt_collect_abandoned(NULL, &c);
 	assert_true(is_there(out, "server.4194400.mtk"));
 	assert_int_equal(access(dir.path, F_OK), -1);
 	mt_collection_done(&c);
 }
 
-/* `dir` is another user's as far as the launcher knows: not the one that it made. */
+/* ---- many directories ---- */
+
+enum { MANY = 300, PATH_BYTES = 96 };
+
+static char many[MANY][PATH_BYTES]; /* "": none */
+static int watch_fd = -1;
+
+static int many_done(void **state)
+{
+	char command[PATH_BYTES + 16];
+
+	for (int i = 0; i < MANY; i++) {
+		snprintf(command, sizeof(command), "rm -rf '%.*s'", PATH_BYTES, many[i]);
+		if (*many[i] && !access(many[i], F_OK) && system(command))
+			return -1;
+		*many[i] = 0;
+	}
+	if (watch_fd >= 0)
+		close(watch_fd);
+	watch_fd = -1;
+	return teardown(state);
+}
+
+/* A directory that a process left which had this launcher (0: none), and its state file. */
+static void make_folder(int at, pid_t launcher)
+{
+	char name[64], path[PATH_BYTES + 16], pattern[128];
+
+	snprintf(many[at], PATH_BYTES, "/dev/shm/memtrack-%u-%d-%016x", (unsigned)getuid(),
+		 (int)launcher, 0x7e57 + at);
+	assert_int_equal(mkdir(many[at], 0700), 0);
+	snprintf(path, sizeof(path), "%.*s/output", PATH_BYTES, many[at]);
+	snprintf(pattern, sizeof(pattern), "%s/%%e.%%p.mtk", out);
+	if (!launcher)
+		assert_int_equal(mt_file_write_atomic(path, pattern, strlen(pattern), 0600, NULL),
+				 0);
+	snprintf(name, sizeof(name), "%d.1.mtk", DEAD_PID + at);
+	add_file_in(many[at], name, DEAD_PID + at, MT_END_RUNNING, (uint32_t)launcher, 2000);
+}
+
+/* What is opened in them from now on is noticed. */
+static void watch_folders(int count)
+{
+	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	assert_true(watch_fd >= 0);
+	for (int i = 0; i < count; i++)
+		if (!access(many[i], F_OK))
+			assert_true(inotify_add_watch(watch_fd, many[i], IN_OPEN | IN_ONESHOT) > 0);
+}
+
+/* The number of folders that were opened since. */
+static int count_opened(void)
+{
+	_Alignas(struct inotify_event) char events[65536];
+	ssize_t got;
+	int count = 0;
+
+	while ((got = read(watch_fd, events, sizeof(events))) > 0)
+		for (char *at = events; at < events + got;) {
+			const struct inotify_event *e = (const struct inotify_event *)at;
+
+			assert_false(e->mask & IN_Q_OVERFLOW);
+			count += (e->mask & IN_OPEN) != 0;
+			at += sizeof(*e) + e->len;
+		}
+	close(watch_fd);
+	watch_fd = -1;
+	return count;
+}
+
+static int count_left(int count)
+{
+	int left = 0;
+
+	for (int i = 0; i < count; i++)
+		left += !access(many[i], F_OK);
+	return left;
+}
+
+enum { TRIES = 5000 }; /* others may have directories where mount namespaces are not allowed */
+
+static void a_budget_bounds_what_is_looked_at(void **state)
+{
+	enum { STEPS = 10 };
+	int tries = 0, left = MANY;
+	bool all = false;
+
+	for (int i = 0; i < MANY; i++)
+		make_folder(i, 0);
+	for (; left && tries < TRIES; tries++) {
+		struct mt_collect_budget budget = {(size_t)tries * 37, STEPS, 1 << 20, UINT64_MAX};
+		struct mt_collection c = {0};
+
+		watch_folders(MANY);
+		all = mt_collect_abandoned(&budget, &c);
+		assert_in_range(count_opened(), 0, STEPS);
+		assert_in_range(c.count, 0, STEPS);
+		mt_collection_done(&c);
+		/* a directory and a file each */
+		assert_in_range(left - count_left(MANY), 0, STEPS / 2);
+		left = count_left(MANY);
+		assert_false(all && left);
+	}
+	assert_int_equal(left, 0);
+	assert_true(tries >= MANY / (STEPS / 2));
+}
+
+static void what_cannot_be_collected_does_not_block_the_rest(void **state)
+{
+	enum { LOCKED = 30, ALL = 35 };
+	struct mt_statedir taken[LOCKED];
+	int tries = 0;
+
+	for (int i = 0; i < ALL; i++)
+		make_folder(i, 0);
+	for (int i = 0; i < LOCKED; i++) { /* their launchers live */
+		char *pattern = NULL;
+
+		assert_int_equal(mt_statedir_adopt(many[i], &taken[i], &pattern), 0);
+		free(pattern);
+	}
+	for (; count_left(ALL) > LOCKED && tries < TRIES; tries++) {
+		struct mt_collect_budget budget = {(size_t)tries, 4, 1 << 20, UINT64_MAX};
+		struct mt_collection c = {0};
+
+		assert_false(mt_collect_abandoned(&budget, &c));
+		mt_collection_done(&c);
+	}
+	assert_int_equal(count_left(ALL), LOCKED);
+	for (int i = 0; i < LOCKED; i++)
+		mt_statedir_done(&taken[i]);
+}
+
+static void bad_files_do_not_block_a_good_one(void **state)
+{
+	enum { BAD = 20 };
+	char path[256], good[64];
+	int tries = 0;
+
+	for (int i = 0; i < BAD; i++) {
+		snprintf(path, sizeof(path), "%s/%d.1.mtk", dir.path, DEAD_PID + i);
+		assert_int_equal(mt_file_write_atomic(path, "not a state file", 16, 0600, NULL), 0);
+	}
+	snprintf(good, sizeof(good), "%d.1.mtk", DEAD_PID + BAD);
+	add_file(good, DEAD_PID + BAD, MT_END_RUNNING);
+	close(dir.lock_fd);
+	dir.lock_fd = -1;
+	for (; is_there(dir.path, good) && tries < TRIES; tries++) {
+		struct mt_collect_budget budget = {(size_t)tries, 4, 1 << 20, UINT64_MAX};
+		struct mt_collection c = {0};
+
+		assert_false(mt_collect_abandoned(&budget, &c));
+		assert_in_range(c.count, 0, 3);
+		mt_collection_done(&c);
+	}
+	assert_true(is_there(out, "server.4194420.mtk"));
+}
+
+static size_t count_of(const struct mt_collection *c, enum mt_collect_kind kind)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < c->count; i++)
+		count += c->item[i].kind == kind;
+	return count;
+}
+
+static void large_files_are_left_and_named(void **state)
+{
+	struct mt_collect_budget budget = {0, 1000, 0, UINT64_MAX};
+	struct mt_collection c = {0};
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	close(dir.lock_fd);
+	dir.lock_fd = -1;
+	mt_collect_abandoned(&budget, &c);
+	assert_true(count_of(&c, MT_LARGE) >= 1);
+	assert_int_equal(count_of(&c, MT_COLLECTED), 0);
+	mt_collection_done(&c);
+	assert_true(is_there(dir.path, "4194400.1.mtk"));
+	mt_collect_abandoned(NULL, &c);
+	assert_true(is_there(out, "server.4194400.mtk"));
+	mt_collection_done(&c);
+}
+
+static void after_its_time_one_file_is_still_collected(void **state)
+{
+	struct mt_collect_budget budget = {0, 1000, 1 << 20, 1};
+	struct mt_collection c = {0};
+	bool all;
+
+	for (int i = 0; i < 3; i++)
+		make_folder(i, 0);
+	all = mt_collect_abandoned(&budget, &c);
+	assert_int_equal(c.count, 1);
+	assert_false(all);
+	mt_collection_done(&c);
+	assert_true(count_left(3) >= 2);
+}
+
+static void strays_are_found_without_opening_the_rest(void **state)
+{
+	struct mt_collect_launcher us = {.pid = getpid(), .since_ns = 1000};
+	struct mt_collection c = {0};
+	char pattern[128];
+
+	for (int i = 0; i < MANY; i++)
+		make_folder(i, i % 100 ? i % 3 ? 0 : us.pid * 10 : us.pid);
+	snprintf(pattern, sizeof(pattern), "%s/%%p.mtk", out);
+	watch_folders(MANY);
+	assert_int_equal(mt_collect_strays(&us, pattern, NULL, &c, NULL), 0);
+	assert_int_equal(count_opened(), MANY / 100);
+	assert_int_equal(count_of(&c, MT_COLLECTED), MANY / 100);
+	assert_int_equal(count_left(MANY), MANY - MANY / 100);
+	mt_collection_done(&c);
+}
+
+/* ---- strays ---- */
+
+/* A directory as a process makes it that cannot write to the one of its launcher, us. */
+static int setup_stray(void **state)
+{
+	char path[PATH_BYTES];
+
+	if (setup(state))
+		return -1;
+	mt_statedir_remove(&dir);
+	snprintf(path, sizeof(path), "/dev/shm/memtrack-%u-%d-0123456789abcdef", (unsigned)getuid(),
+		 (int)getpid());
+	dir.path = strdup(path);
+	return dir.path ? mkdir(path, 0700) : -1;
+}
+
 static void files_of_the_tree_that_lie_elsewhere_are_found(void **state)
 {
 	struct mt_collect_launcher us = {.pid = getpid(), .since_ns = 1000};
@@ -348,9 +589,6 @@ static void only_private_directories_are_searched(void **state)
 	assert_int_equal(c.count, 1);
 	assert_int_equal(c.item[0].kind, MT_KEPT);
 	mt_collection_done(&c);
-	us.dir = dir.path;
-	assert_int_equal(mt_collect_strays(&us, "/nonexistent/%p.mtk", NULL, &c, NULL), 0);
-	assert_int_equal(c.count, 0);
 }
 
 static void a_stray_that_stays_is_named(void **state)
@@ -409,9 +647,19 @@ static void the_environment_has_the_contract(void **state)
 	free(got);
 }
 
+/* A /dev/shm of our own, where that is allowed: what others have there is not ours to collect. */
+static int hide_others(void **state)
+{
+	if (!unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		(void)!mount("none", "/dev/shm", "tmpfs", 0, NULL);
+	return 0;
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST_MANY(f) cmocka_unit_test_setup_teardown(f, setup, many_done)
+#define TEST_STRAY(f) cmocka_unit_test_setup_teardown(f, setup_stray, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(finished_files_move_and_say_how_they_ended),
 		TEST(a_killed_child_keeps_its_signal),
@@ -426,11 +674,17 @@ int main(void)
 		TEST(the_directory_is_private),
 		TEST(a_living_launcher_keeps_others_out),
 		TEST(abandoned_directories_are_collected),
-		TEST(files_of_the_tree_that_lie_elsewhere_are_found),
-		TEST(a_stray_that_stays_is_named),
-		TEST(only_private_directories_are_searched),
+		TEST_MANY(a_budget_bounds_what_is_looked_at),
+		TEST_MANY(what_cannot_be_collected_does_not_block_the_rest),
+		TEST_MANY(after_its_time_one_file_is_still_collected),
+		TEST_MANY(strays_are_found_without_opening_the_rest),
+		TEST(bad_files_do_not_block_a_good_one),
+		TEST(large_files_are_left_and_named),
+		TEST_STRAY(files_of_the_tree_that_lie_elsewhere_are_found),
+		TEST_STRAY(a_stray_that_stays_is_named),
+		TEST_STRAY(only_private_directories_are_searched),
 		TEST(a_directory_with_files_is_not_removed),
 		cmocka_unit_test(the_environment_has_the_contract),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, hide_others, NULL);
 }
