@@ -7,7 +7,6 @@ so a noisy machine moves both. The tool `none` is a second bare run: its spread 
 Tables are Markdown.
 """
 import argparse
-import os
 import pathlib
 import statistics
 import sys
@@ -126,10 +125,6 @@ def measure_cost(bench, name):
     if tool and figure.__name__.startswith('added'):
         control = figure(bench.measure(cpus, command, 'none', count))
     print(f'{name}: {figure(pairs):.2f}', file=sys.stderr, flush=True)
-    left_behind = len(list(pathlib.Path('/dev/shm').glob(f'memtrack-{os.getuid()}-*')))
-    if tool == 'memtrack-run' and left_behind:
-        print(f'{name}: `memtrack run` also looked at {left_behind} folders of states in /dev/shm; `memtrack ps` names '
-              'those that were left behind')
     return figure(pairs), control
 
 

@@ -8,23 +8,23 @@ WORKLOADS = {
     'mb-2t': ('01', '{bin}/mb own 2 3000000 100000'),
     'mb-4t': ('01', '{bin}/mb own 4 3000000 100000'),
     'mb-cross': ('01', '{bin}/mb cross 1 2000000 0'),
-    'sqlite': ('0', "sqlite3 :memory: '.read {data}/script.sql'"),
+    'sqlite': ('0', '{bin}/sqlite_run {data}/script.sql'),
     'python': ('0', 'PYTHONMALLOC=malloc /usr/bin/python3 -S {work}/documents.py {data}/documents.json'),
     'perl': ('0', '/usr/bin/perl {work}/words.pl {data}/lines.txt'),
     'jq': ('0', 'jq -c -f {work}/group.jq {data}/documents.json'),
-    'cc1': ('0', '{cc1} -quiet -O1 {data}/program.c -o /dev/null'),
-    'clang': ('0', 'clang -cc1 -O2 -emit-obj {data}/clang.c -o /dev/null'),
+    'cc1': ('0', '{cc1} -quiet -O1 {data}/gcc.i -o /dev/null'),
+    'clang': ('0', 'clang -cc1 -O2 -emit-obj {data}/clang.i -o /dev/null'),
     'git': ('0', 'git -C {data}/repository log -p -n 700'),
     'redis': ('0', 'REDIS 120000 redis-server'),
 }
 
-# Name: (may use all cpus, what it needs, command). {} is the bare command, $OUT a fresh folder, {build} the build
-# folder.
+# Name: (may use all cpus, what it needs, command). {} is the bare command, $OUT a fresh folder, $STATE another one in
+# shared memory, {build} the build folder.
 TOOLS = {
     'none': (False, None, '{}'),
     'empty': (False, None, 'LD_PRELOAD={bin}/empty.so {}'),
     'memtrack': (False, '{build}/libmemtrack.so',
-                 'LD_PRELOAD={build}/libmemtrack.so MEMTRACK_MODE=full MEMTRACK_DIR=$OUT {}'),
+                 'LD_PRELOAD={build}/libmemtrack.so MEMTRACK_MODE=full MEMTRACK_DIR=$OUT MEMTRACK_STATE_DIR=$STATE {}'),
     'memtrack-run': (True, '{build}/memtrack', '{build}/memtrack run -o $OUT/run.mtk -- {}'),
     'lsan': (False, '{lsan}', 'LD_PRELOAD={lsan} LSAN_OPTIONS=exitcode=0:log_path=$OUT/lsan {}'),
     'heaptrack': (True, 'heaptrack', 'prlimit --as=8000000000 heaptrack -o $OUT/heaptrack {}'),

@@ -19,7 +19,10 @@ PROGRAMS = (('runone', 'runone.c', ['-fno-builtin', '-Wl,-z,now', '-fno-plt']),
             ('mb', 'workloads/mb.c', [*DEEP, '-pthread']),
             ('many', 'workloads/many.c', DEEP),
             ('threads', 'workloads/threads.c', ['-pthread']),
-            ('empty.so', 'empty.c', ['-shared', '-fPIC']))
+            ('empty.so', 'empty.c', ['-shared', '-fPIC']),
+            ('sqlite_run', 'workloads/sqlite_run.c', ['-lsqlite3']))
+HEADERS = {'sqlite_run': '/usr/include/sqlite3.h'}  # what may be missing: then so is the program
+SHARED_MEMORY = '/dev/shm'  # where states lie in real use
 
 
 def ask_gcc(question):
@@ -46,7 +49,9 @@ class Bench:
         home, data = self.names['bin'], self.names['data']
         home.mkdir(parents=True, exist_ok=True)
         for target, source, flags in PROGRAMS:
-            if is_older(home / target, HERE / source):
+            if target in HEADERS and not os.path.exists(HEADERS[target]):
+                (home / target).unlink(missing_ok=True)
+            elif is_older(home / target, HERE / source):
                 subprocess.run(['cc', '-O2', '-D_GNU_SOURCE', '-o', home / target, HERE / source, *flags], check=True)
         generator = HERE / 'workloads/generate.py'
         if is_older(data / 'done', generator):
@@ -68,32 +73,34 @@ class Bench:
         program = words[0]
         return None if shutil.which(program) or pathlib.Path(program).is_file() else program
 
-    def start(self, template, command, cpus, out, result):
-        """The command line of one run: runone, or redis_run.py around it."""
+    def start(self, template, command, cpus, folders, result):
+        """The command line of one run: runone, or redis_run.py around it. `folders` maps $NAMEs to folders."""
         words = shlex.split(command)
         before, runone = [], [str(self.names['bin'] / 'runone'), cpus, str(self.timeout), result]
         if words[0] == 'REDIS':
             before = [sys.executable, str(HERE / 'redis_run.py'), result, cpus, str(self.timeout), runone[0], words[1]]
             words, runone = words[2:], []
         count = next(i for i, word in enumerate(words) if '=' not in word)
-        tool = [part.replace('$OUT', out) for part in shlex.split(template)]
+        tool = [re.sub(r'\$([A-Z]+)', lambda m: folders[m[1]], part) for part in shlex.split(template)]
         at = tool.index('{}')
         return before + runone + words[:count] + tool[:at] + words[count:] + tool[at + 1:]
 
     def run_once(self, template, command, cpus):
-        """One run; returns its measures with a hash of what it printed."""
-        out = tempfile.mkdtemp(prefix='memtrack-bench-')
-        result = os.path.join(out, 'result.json')
-        done = subprocess.run(self.start(template, command, cpus, out, result), cwd=out, capture_output=True, check=False)
-        try:
-            measured = json.loads(pathlib.Path(result).read_text(encoding='utf-8'))
-        except (OSError, ValueError):
-            measured = {'status': 98}
+        """One run; returns its measures with a hash of what it printed. Leaves nothing behind."""
+        parent = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        with (tempfile.TemporaryDirectory(prefix='memtrack-bench-') as out,
+              tempfile.TemporaryDirectory(prefix='memtrack-bench-', dir=parent) as state):
+            result = os.path.join(out, 'result.json')
+            done = subprocess.run(self.start(template, command, cpus, {'OUT': out, 'STATE': state}, result), cwd=out,
+                                  capture_output=True, check=False)
+            try:
+                measured = json.loads(pathlib.Path(result).read_text(encoding='utf-8'))
+            except (OSError, ValueError):
+                measured = {'status': 98}
         measured['output'] = hashlib.sha256(done.stdout).hexdigest()
         measured['error'] = done.stderr[-300:].decode(errors='replace')
         pair_ns = re.search(rb'cpu_ns_per_pair ([\d.]+)', done.stderr)
         measured['pair_ns'] = float(pair_ns[1]) if pair_ns else None
-        shutil.rmtree(out, ignore_errors=True)
         return measured
 
     def measure(self, cpus, command, tool, pairs):

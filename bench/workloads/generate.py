@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""usage: generate.py DIR - writes the input files of the real-program workloads, always the same ones."""
+"""usage: generate.py DIR - writes the input files of the real-program workloads, the same for the same sources."""
 import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / 'src'
+LAYERS = ('symbolize', 'formats', 'model')
 RANDOM = random.Random(42)
 WORDS = [''.join(RANDOM.choice('abcdefghijklmnopqrstuvwxyz') for _ in range(RANDOM.randint(3, 10)))
          for _ in range(5000)]
@@ -18,22 +21,25 @@ def some_words(count):
 
 
 def write_sql(path, rows):
-    """Two tables, joins, sorts, text functions; then many small statements, as a program makes them."""
+    """Mostly bulk work in two tables: inserts, indexes, joins, sorts, JSON; and many small statements."""
     numbers = f'WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<{rows})'
     lines = [
+        'PRAGMA threads=0;',
         'CREATE TABLE a(id INTEGER PRIMARY KEY, k INT, name TEXT, v REAL);',
         'CREATE TABLE b(id INTEGER PRIMARY KEY, a INT, tag TEXT);',
         f"{numbers} INSERT INTO a SELECT i,(i*7919)%{rows // 10},"
         "'name'||((i*31)%997)||printf('%08x',i*2654435761),i*0.5 FROM c;",
         f"{numbers} INSERT INTO b SELECT i,(i*104729)%{rows}+1,'t'||(i%53) FROM c;",
-        'CREATE INDEX a_k ON a(k); CREATE INDEX b_a ON b(a,tag); ANALYZE;',
+        'CREATE INDEX a_k ON a(k); CREATE INDEX a_name ON a(name); CREATE INDEX b_a ON b(a,tag); ANALYZE;',
         'SELECT tag,count(*),sum(v),group_concat(substr(name,1,3)) FROM b JOIN a ON a.id=b.a '
-        'WHERE a.k%7<3 GROUP BY tag ORDER BY 2 DESC LIMIT 3;',
-        'SELECT x.name,y.name FROM a x JOIN a y ON x.k=y.k AND x.id<y.id WHERE x.k<400 ORDER BY x.name DESC LIMIT 50;',
+        'WHERE a.k%7<3 GROUP BY tag ORDER BY 2 DESC;',
+        'SELECT x.name,y.name FROM a x JOIN a y ON x.k=y.k AND x.id<y.id WHERE x.k<400 ORDER BY x.name DESC LIMIT 500;',
+        "SELECT json_group_array(json_object('id',id,'n',name)) FROM a WHERE id%5=0;",
     ]
-    for i in range(rows // 10):
+    for i in range(rows // 40):
         lines.append((
-            f'SELECT count(*),max(name) FROM a WHERE id IN ({i},{i * 77},{i * 31}) OR k={i % 97};',
+            f"SELECT count(*),max(name) FROM a WHERE name LIKE 'name{i % 997}%' AND k IN ({i % 100},{i % 77},{i % 31}) "
+            f'OR id={i};',
             f"UPDATE a SET v=v+1, name=name||'{RANDOM.choice(WORDS)}' WHERE id={i * 13 % rows + 1};",
             f"INSERT INTO b(a,tag) VALUES({i},'{RANDOM.choice(WORDS)}');")[i % 3])
     lines.append('SELECT count(DISTINCT name) FROM a; DELETE FROM a WHERE id%3=0; VACUUM;')
@@ -52,19 +58,16 @@ def write_lines(path, count):
     path.write_text(''.join(f'{some_words(12)} key{i % 5003}={RANDOM.randint(0, 1 << 30)}\n' for i in range(count)))
 
 
-def write_c(path, functions):
-    """A C file without includes: structs, loops, switches, calls. For the compiler workload."""
-    out = ['typedef unsigned long u;', 'struct node { struct node *next; u key; int flags; };']
-    for n in range(functions):
-        a, b, c = (RANDOM.randint(1, 999) for _ in range(3))
-        out.append(
-            f'u f{n}(struct node *list, u x) {{\n'
-            f'  u sum = {a}; struct node *p; int i;\n'
-            f'  for (p = list; p; p = p->next) {{ if (p->key % {b} == x) sum += p->key * {c}; else sum ^= p->flags; }}\n'
-            f'  for (i = 0; i < {RANDOM.randint(3, 40)}; i++) {{ switch ((x + i) % 5) {{ case 0: sum += i; break;'
-            f' case 1: sum -= x; break; case 2: sum = sum << 3 | sum >> 61; break; default: sum *= {a}; }} }}\n'
-            f'  return {f"f{RANDOM.randrange(n)}(list, sum)" if n else "sum"} + x;\n}}')
-    path.write_text('\n'.join(out) + '\n')
+def write_c(path, compiler):
+    """Real C, preprocessed: the project's own sources of some layers with the headers that they use, in one file.
+    A source whose static names clash with those of an earlier one is left out."""
+    command = [compiler, '-w', '-D_GNU_SOURCE', '-I', SOURCES, '-x', 'c', '-']
+    text = ''
+    for source in sorted(file for layer in LAYERS for file in (SOURCES / layer).glob('*.c')):
+        longer = text + f'#include "{source.relative_to(SOURCES)}"\n'
+        if not subprocess.run([*command, '-fsyntax-only'], input=longer.encode(), capture_output=True, check=False).returncode:
+            text = longer
+    path.write_bytes(subprocess.run([*command, '-E', '-P'], input=text.encode(), stdout=subprocess.PIPE, check=True).stdout)
 
 
 def make_repository(path, commits):
@@ -88,11 +91,12 @@ def make_repository(path, commits):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    write_sql(folder / 'script.sql', 60000)
+    write_sql(folder / 'script.sql', 200000)
     write_json(folder / 'documents.json', 8000)
     write_lines(folder / 'lines.txt', 24000)
-    write_c(folder / 'program.c', 250)
-    write_c(folder / 'clang.c', 70)
+    for compiler in 'gcc', 'clang':
+        if shutil.which(compiler):
+            write_c(folder / f'{compiler}.i', compiler)
     if not os.path.isdir(folder / 'repository'):
         make_repository(folder / 'repository', 1200)
 
