@@ -116,7 +116,7 @@ const char *mt_words_lost(uint32_t index)
 		[1] = "allocations counted in the totals but not as live blocks (block table "
 		      "full): what is called live is an upper bound",
 		[2] = "allocations counted in the totals only (stack or site table full)",
-		[3] = "events of threads without a row (thread table full)",
+		[3] = "events of threads without a row (thread table full): they are in no total",
 		[4] = "allocations not recorded because the system gave no storage",
 		[5] = "mappings not recorded (mapping table full)",
 		[6] = "child processes that could not be followed",
@@ -127,6 +127,10 @@ const char *mt_words_lost(uint32_t index)
 		[11] = ("blocks were freed out of sight; found when their address was handed "
 			"out again"),
 		[12] = "events that may be half recorded: a signal handler jumped out of them",
+		[13] = "times a label was set in vain (label table full): what followed has none",
+		[14] = "times a name could not be recorded (name table full)",
+		[15] = "times a heap was registered in vain (heap table full): its blocks are "
+		       "missing",
 	};
 	return word(words, MT_ARRAY_LEN(words), index,
 		    "events lost for a reason this version does not know");

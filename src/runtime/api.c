@@ -141,6 +141,8 @@ uint32_t memtrack_heap_register(const char *name)
 		heap = find_heap_locked(name);
 		mt_unlock(&mt_rt.names_lock);
 	}
+	if (!heap)
+		mt_rt_lost(MT_LOST_HEAP_FULL);
 	mt_leave(t);
 	return heap;
 }

@@ -126,10 +126,8 @@ static uint32_t add_row(const struct mt_module *m, uint32_t generation)
 	if (number)
 		return number;
 	number = mt_storage_take(MT_REGION_MODULES, 1);
-	if (!number) {
-		mt_rt_lost(MT_LOST_MODULE_FULL);
+	if (!number)
 		return 0;
-	}
 	struct mt_state_module *row =
 		(struct mt_state_module *)mt_storage_base(MT_REGION_MODULES) + number;
 	row->lo = m->lo;
@@ -227,6 +225,12 @@ static void retire_locked(const struct mt_module_list *list)
 	retired[retired_count++].ticks = mt_clock_ticks();
 }
 
+static int is_in(const struct mt_module_list *list, const struct mt_module *m)
+{
+	const struct mt_module *found = list ? mt_module_list_find(list, m->lo) : NULL;
+	return found && found->lo == m->lo && found->hi == m->hi;
+}
+
 /* The loader's list, published when it differs. 0 or a negative errno value. */
 static int read_and_publish_locked(void)
 {
@@ -238,9 +242,13 @@ static int read_and_publish_locked(void)
 		mt_sys_munmap(list, list->map_bytes);
 		return 0;
 	}
-	for (uint32_t i = 0; i < list->count; i++)
-		if (!list->m[i].number)
-			list->m[i].number = add_row(&list->m[i], list->generation);
+	for (uint32_t i = 0; i < list->count; i++) {
+		struct mt_module *m = &list->m[i];
+		if (!m->number)
+			m->number = add_row(m, list->generation);
+		if (!m->number && !is_in(old, m)) /* told once, when it comes */
+			mt_rt_lost(MT_LOST_MODULE_FULL);
+	}
 	mark_gone(old, list);
 	__atomic_store_n(&mt_unwind.modules, list, __ATOMIC_RELEASE);
 	retire_locked(old);

@@ -374,7 +374,9 @@ uint32_t mt_site_source_file(const char *file)
 
 static uint32_t make_label_locked(const char *text, uint64_t key)
 {
-	if (table_room_locked(&label_table))
+	const struct mt_state_region *r = mt_rt.region[MT_REGION_LABELS];
+	/* what is refused leaves no text in the string table */
+	if (r->used >= r->capacity || table_room_locked(&label_table))
 		return 0;
 	uint32_t name = mt_storage_string(text),
 		 number = name ? mt_storage_take(MT_REGION_LABELS, 1) : 0;
@@ -404,5 +406,7 @@ uint32_t mt_site_label(const char *text)
 	if (!number || !mt_str_equal(strings + label[number].name_string, text))
 		number = make_label_locked(text, number ? key + 1 : key);
 	mt_unlock(&sites_lock);
+	if (!number)
+		mt_rt_lost(MT_LOST_LABEL_FULL);
 	return number;
 }

@@ -46,7 +46,10 @@ static uint64_t size_limit(void)
 	return MT_MIN(as.cur / LIMIT_SHARE, fsize.cur);
 }
 
-/* Lays the regions out with capacities divided by 2^shift; returns the file's size. */
+/*
+ * Lays the regions out with capacities divided by 2^shift; returns the file's size. Threads lose
+ * least: without a row none of a thread's events would be in any total.
+ */
 static uint64_t lay_out(struct mt_state_region *region, unsigned shift)
 {
 	uint64_t at = MT_STATE_HEADER_BYTES;
@@ -54,7 +57,8 @@ static uint64_t lay_out(struct mt_state_region *region, unsigned shift)
 		struct mt_state_region *r = &region[i];
 		r->kind = plan[i].kind;
 		r->elem_bytes = plan[i].elem_bytes;
-		r->capacity = MT_MAX(plan[i].capacity >> shift, plan[i].least);
+		unsigned by = plan[i].kind == MT_REGION_THREADS ? shift / 2 : shift;
+		r->capacity = MT_MAX(plan[i].capacity >> by, plan[i].least);
 		r->offset = at;
 		at = MT_ALIGN_UP(at + r->capacity * r->elem_bytes, 65536);
 	}
@@ -474,5 +478,7 @@ uint32_t mt_storage_string(const char *s)
 	uint32_t at = mt_storage_take(MT_REGION_STRINGS, (uint32_t)len + 1);
 	if (at)
 		mt_mem_copy((char *)mt_storage_base(MT_REGION_STRINGS) + at, s, len + 1);
+	else
+		mt_rt_lost(MT_LOST_STRING_FULL);
 	return at;
 }

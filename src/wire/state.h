@@ -80,6 +80,9 @@ enum mt_state_lost {
 	MT_LOST_UNSEEN_FREE = 11, /* freed out of our sight: the address was handed out again */
 	MT_LOST_JUMP =
 		12, /* the program jumped out of the tracker: this event may be half recorded */
+	MT_LOST_LABEL_FULL = 13,  /* label table full: a label was set in vain */
+	MT_LOST_STRING_FULL = 14, /* string table full: a name is missing */
+	MT_LOST_HEAP_FULL = 15,   /* heap table full: a heap was registered in vain */
 };
 
 /* Bits of mt_state_header.notes: things a report must say. Never renumber. */

@@ -60,6 +60,9 @@ static void losses_have_their_sentences(void **state)
 	assert_non_null(strstr(mt_words_lost(MT_LOST_HIST_FULL), "histograms"));
 	assert_non_null(strstr(mt_words_lost(MT_LOST_UNSEEN_FREE), "freed out of sight"));
 	assert_non_null(strstr(mt_words_lost(MT_LOST_JUMP), "jumped"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_LABEL_FULL), "label table full"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_STRING_FULL), "name table full"));
+	assert_non_null(strstr(mt_words_lost(MT_LOST_HEAP_FULL), "heap table full"));
 	assert_non_null(mt_words_lost(15));
 }
 
@@ -80,6 +83,9 @@ static bool is_kind_of_loss(enum mt_state_lost kind)
 	case MT_LOST_HIST_FULL:
 	case MT_LOST_UNSEEN_FREE:
 	case MT_LOST_JUMP:
+	case MT_LOST_LABEL_FULL:
+	case MT_LOST_STRING_FULL:
+	case MT_LOST_HEAP_FULL:
 		return true;
 	}
 	return false;

@@ -155,7 +155,11 @@ def nginx_run(trial, user_line=""):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for k, replies in enumerate(pool.map(functools.partial(http_get, path), requests)):
             trial.outcome.add("client %d" % k, b"\n".join(replies))
-    os.kill(trial.server_pid(server), signal.SIGHUP) # new workers, old ones end
+    master = trial.server_pid(server)
+    old = set(trial.children(master))
+    os.kill(master, signal.SIGHUP)
+    # an old worker closes connections that it had taken when the signal came
+    trial.wait_until("end of the old workers", lambda: not old & set(trial.children(master)), server)
     trial.outcome.add("after reload", b"\n".join(http_get(path, requests[0])))
     stop(trial, server, "nginx", signal.SIGQUIT)
 

@@ -1338,6 +1338,166 @@ def bound_of_all_stacks(bench):
     bounded_report(bench, run, ["allocations counted in the totals only"])
 
 
+SMALL_FILE = 6 * MIB # RLIMIT_FSIZE with which the tables are so small that they fill up at once
+
+
+def _fill(bench, what, count, *words, limit=SMALL_FILE):
+    """Fills a table; the program sees no difference. Its state, its run and [allocs, frees, bytes] that it did."""
+    include = "-I" + os.path.join(HERE, "..", "..", "include")
+    program = bench.build("fill_tables.c", flags=["-pthread", include])
+    run = bench.both([program, what, str(count), *words], marks=False, books=False,
+                     limits=[(resource.RLIMIT_FSIZE, limit)])
+    state, = run.states
+    _is_readable(bench, state.path)
+    return state, run, [int(word) for word in run.stdout.split()[1:]]
+
+
+def _expect_totals(bench, state, did):
+    total = state.totals()
+    bench.expect("allocations, frees, bytes", [total.allocs, total.frees + state.sum("unknown_frees"), total.bytes],
+                 did)
+
+
+def _capacity(state, kind):
+    """Elements that the table holds; element 0 is none."""
+    return state.capacity[kind] - 1
+
+
+@test
+def bound_modules(bench):
+    """More libraries at once than the module table holds: each that has no row is counted, once."""
+    library, count = bench.library("twin.c", "libtwin_a.so"), 300
+    directory = os.path.join(bench.work, "libraries")
+    os.mkdir(directory)
+    for i in range(count):
+        shutil.copy(library, "%s/%d.so" % (directory, i))
+    state, run, did = _fill(bench, "modules", count, directory)
+    bench.expect("modules", len(state.module) - 1, _capacity(state, mtk.MODULES))
+    own = sum(m.path.startswith(directory) for m in state.module)
+    bench.expect("recorded and lost", own + state.lost["module_full"], count)
+    bench.expect("some of both", own > 0 < state.lost["module_full"], True)
+    bench.expect("marks", marks_of(state), "1777x%d" % count)
+    if state.totals().allocs < did[0]: # the loader allocates, too
+        bench.problem("%s, did %s" % (state.totals(), did))
+    bench.check_books(state)
+    bounded_report(bench, run, [r"%d modules not recorded \(module table full\)" % state.lost["module_full"]])
+
+
+@test
+def bound_labels(bench):
+    state, run, did = _fill(bench, "labels", 300)
+    _expect_totals(bench, state, did)
+    capacity = _capacity(state, mtk.LABELS)
+    bench.expect("labels", len(set(state.label)) - 1, capacity)
+    bench.expect("set in vain", state.lost["label_full"], 300 - capacity)
+    bench.expect("names lost", state.lost["string_full"], 0)
+    labelled = sum(c.allocs for c in state.cell[1:] if state.site[c.site].label)
+    bench.expect("blocks with a label, marks", (labelled, marks_of(state)), (capacity, "1777x300"))
+    bounded_report(bench, run, ["%d times a label was set in vain" % (300 - capacity)])
+
+
+@test
+def bound_names(bench):
+    """The string table is full before the label table."""
+    state, run, did = _fill(bench, "names", 60)
+    _expect_totals(bench, state, did)
+    labels = len(set(state.label)) - 1
+    bench.expect("some labels, not all", 10 < labels < 60, True)
+    bench.expect("names, labels lost", (state.lost["string_full"], state.lost["label_full"]), (60 - labels, 60 - labels))
+    bench.expect("marks", marks_of(state), "1777x60")
+    bounded_report(bench, run, ["%d times a name could not be recorded" % (60 - labels), "a label was set in vain"])
+
+
+@test
+def bound_heaps(bench):
+    state, run, did = _fill(bench, "heaps", 300)
+    _expect_totals(bench, state, did)
+    heaps = sum(name.startswith("heap ") for name in state.heap)
+    bench.expect("heaps", heaps, 255 - 3)
+    bench.expect("registered in vain", state.lost["heap_full"], 300 - heaps)
+    bench.expect("blocks in heaps", state.totals(mtk.CUSTOM)[:3], (heaps, 0, 8 * heaps))
+    bounded_report(bench, run, ["%d times a heap was registered in vain" % (300 - heaps)])
+
+
+@test
+def bound_large_blocks(bench):
+    """Large blocks have a table of their own: small ones are followed when it is full."""
+    count = 5000
+    state, run, did = _fill(bench, "large", count)
+    _expect_totals(bench, state, did)
+    capacity = _capacity(state, mtk.LARGE)
+    without = state.lost["live_full"]
+    bench.expect("without record", (without, state.sum("untracked_allocs")), (count - capacity + 1,) * 2)
+    bench.expect("unknown frees", state.sum("unknown_frees"), without // 2)
+    bench.expect("recorded frees", state.totals().frees, count // 2 - without // 2)
+    bench.expect("held", len([b for b in state.blocks() if b.size == 40777]), capacity - 1 - state.totals().frees)
+    bounded_report(bench, run, ["%s allocations counted in the totals but not as live" % "{:,}".format(without)])
+
+
+@test
+def bound_threads(bench):
+    """More threads at once than there are rows: their events are counted, those of the others exact. A limit
+    that leaves room for more rows has all of them."""
+    each, count = 50, 300
+    state, _, did = _fill(bench, "threads", count)
+    bench.expect("all have a row", (state.lost["thread_full"], state.threads_seen), (0, count + 1))
+    bench.expect("marks", marks_of(state), "1777x%d" % did[0])
+    count = 700
+    state, run, did = _fill(bench, "threads", count, limit=1 * MIB)
+    rows = _capacity(state, mtk.THREADS)
+    bench.expect("rows", (len(state.thread) - 1, state.threads_seen), (rows, rows))
+    recorded = sum(t.totals[mtk.MALLOC].allocs for t in state.thread[2:])
+    bench.expect("allocations of threads with a row", recorded, (rows - 1) * each)
+    lost = state.lost["thread_full"]
+    if lost < (count - rows + 1) * each: # the C library allocates and frees in a thread, too
+        bench.problem("%d events lost of %d threads" % (lost, count - rows + 1))
+    bounded_report(bench, run, [r"%s events of threads without a row" % "{:,}".format(lost)])
+
+
+STACK_COST, FRAME_COST = 640, 27 # bytes for each new stack, and each frame that no other stack shares
+
+
+def peak_of(bench, command, tracked, **how):
+    """Highest resident memory of a run, in bytes, and the run."""
+    path = os.path.join(bench.work, "peak")
+    run = bench.run(command, tracked, preload_after=[bench.library("peak_memory.c", "libpeak.so")], PEAK_FILE=path, **how)
+    bench.expect("exit status", run.status, 0)
+    with open(path, encoding="ascii") as f:
+        return int(f.read()) * 1024, run
+
+
+@test_each("no bound", "max-overhead")
+def bound_random_sizes_and_stacks(bench, kind):
+    """The benchmark's mb: what it costs has a bound, and nothing is missing in the totals."""
+    pairs, live = (2000000, 100000) if bench.options.long else (300000, 50000)
+    program = bench.build("../../bench/workloads/mb.c", flags=["-pthread"])
+    counter = bench.library("counter.c", "libcounter.so")
+    command, bound = [program, "own", "1", str(pairs), str(live)], 6 * MIB
+    path = os.path.join(bench.work, "counts")
+    bench.run(command, False, preload_before=[counter], COUNTER_FILE=path)
+    with open(path, encoding="ascii") as f:
+        did = [int(word) for word in f.read().split()]
+    bare, _ = peak_of(bench, command, False)
+    options = {} if kind == "no bound" else {"MEMTRACK_OPTIONS": "max-overhead=%d" % bound}
+    took, run = peak_of(bench, command, True, **options)
+    state, = run.states
+    total = state.totals()
+    bench.expect("allocations, frees, bytes", [total.allocs, total.frees + state.sum("unknown_frees"), total.bytes],
+                 did)
+    stacks, frames = len(state.site), len(state.node)
+    bench.note = "%.1f MiB; %d stacks, %d frames" % ((took - bare) / MIB, stacks, frames)
+    most = BLOCK_COST * live + FIXED_COST + STACK_COST * stacks + FRAME_COST * frames
+    if kind == "no bound":
+        bench.expect("live", len(state.blocks()), total.allocs - total.frees)
+        bench.expect("lost", sum(state.lost.values()), 0)
+    else:
+        most = min(most, bound + 4 * MIB) # what the tracker needs to begin with
+        bench.expect("something was left out", state.lost["live_full"] + state.lost["site_full"] > 0, True)
+        bounded_report(bench, run, ["--max-overhead is used up"])
+    if took - bare > most:
+        bench.problem("it took %d bytes of %d" % (took - bare, most))
+
+
 @test
 def mode_off(bench):
     run = bench.run([bench.build("wrapped.c")], True, MEMTRACK_MODE="off")

@@ -9,7 +9,7 @@ import struct
 STRINGS, MODULES, THREADS, NODES, SITES, CELLS, HISTS, LIVE, LARGE, HEAPS, LABELS = range(1, 12)
 MALLOC, MMAP, BRK, CUSTOM = range(4)
 LOST = ("nested", "live_full", "site_full", "thread_full", "storage", "mapping_full", "child", "lock",
-        "module_full", "before_start", "hist_full", "unseen_free", "jump")
+        "module_full", "before_start", "hist_full", "unseen_free", "jump", "label_full", "string_full", "heap_full")
 END_RUNNING, END_EXITED, END_SIGNALED, END_EXEC, END_UNKNOWN = range(5)
 NOTE_STORAGE_ENDED, NOTE_PROVIDER_IN_PROGRAM, NOTE_FORK_CHILD = 1, 2, 64
 CALLS = ("?", "malloc", "calloc", "realloc", "aligned", "new", "new[]", "mmap", "mremap", "sbrk",
@@ -73,13 +73,14 @@ class State:
         self.threads_seen, self.children_seen = struct.unpack_from("<II", raw, 184)
         self.peak_bound_bytes, self.live_published, self.peak_bytes = struct.unpack_from("<Qqq", raw, 192)
         self.peak_epoch, = struct.unpack_from("<I", raw, 224)
-        self.lost = dict(zip(LOST, struct.unpack_from("<13Q", raw, 232)))
-        self.region = {}
+        self.lost = dict(zip(LOST, struct.unpack_from("<16Q", raw, 232)))
+        self.region, self.capacity = {}, {}
         for i in range(24):
             kind, elem, offset, capacity, used, committed, refused = struct.unpack_from(
                 "<IIQQQQQ", raw, 512 + 48 * i)
             if not kind:
                 break
+            self.capacity[kind] = capacity
             self.region[kind] = (elem, offset, min(used, capacity), committed, refused)
 
     def _elements(self, kind):
