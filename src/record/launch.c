@@ -38,6 +38,17 @@ static void forward(int sig, siginfo_t *info, void *context)
 	errno = saved;
 }
 
+/* Holds the forwarded signals back: one that came before child_pid is set would be lost. */
+static void hold_signals(sigset_t *ret_before)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (int i = 0; i < FORWARDED; i++)
+		sigaddset(&set, forwarded[i]);
+	sigprocmask(SIG_BLOCK, &set, ret_before);
+}
+
 static void install_handlers(struct sigaction *ret_old)
 {
 	struct sigaction sa = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
@@ -124,15 +135,22 @@ char **mt_launch_environment(const struct mt_launch *launch, char *const *env, p
 	return out;
 }
 
-static void run_child(const struct mt_launch *l, char **env, const struct sigaction *old,
+/* What the signals did before we came. */
+struct signals {
+	struct sigaction old[FORWARDED];
+	sigset_t mask;
+};
+
+static void run_child(const struct mt_launch *l, char **env, const struct signals *before,
 		      int report_fd) __attribute__((noreturn));
 
-static void run_child(const struct mt_launch *l, char **env, const struct sigaction *old,
+static void run_child(const struct mt_launch *l, char **env, const struct signals *before,
 		      int report_fd)
 {
 	int code;
 
-	restore_handlers(old);
+	restore_handlers(before->old);
+	sigprocmask(SIG_SETMASK, &before->mask, NULL);
 	execve(l->path, l->argv, env);
 	code = errno;
 	(void)!write(report_fd, &code, sizeof(code));
@@ -150,7 +168,8 @@ static int wait_for(pid_t pid, int *ret_status)
 }
 
 /* Starts the child and waits until exec worked (the pipe closes) or reported its errno. */
-static int start(const struct mt_launch *l, char **env, const struct sigaction *old, pid_t *ret_pid)
+static int start(const struct mt_launch *l, char **env, const struct signals *before,
+		 pid_t *ret_pid)
 {
 	int fds[2], code = 0, status;
 	ssize_t got;
@@ -160,12 +179,13 @@ static int start(const struct mt_launch *l, char **env, const struct sigaction *
 		return -errno;
 	pid = fork();
 	if (!pid)
-		run_child(l, env, old, fds[1]);
+		run_child(l, env, before, fds[1]);
 	if (pid < 0)
 		code = -errno;
 	close(fds[1]);
 	if (pid > 0) {
 		child_pid = pid;
+		sigprocmask(SIG_SETMASK, &before->mask, NULL);
 		do
 			got = read(fds[0], &code, sizeof(code));
 		while (got < 0 && errno == EINTR);
@@ -183,18 +203,20 @@ static int start(const struct mt_launch *l, char **env, const struct sigaction *
 int mt_launch_run(const struct mt_launch *launch, struct mt_launch_end *ret_end, struct mt_err *err)
 {
 	mt_auto(free) char **env = mt_launch_environment(launch, environ, getpid());
-	struct sigaction old[FORWARDED];
+	struct signals before;
 	struct mt_launch_end end = {0};
 	int code;
 
 	if (!env)
 		return mt_err_no_memory(err);
-	install_handlers(old);
-	code = start(launch, env, old, &end.pid);
+	hold_signals(&before.mask);
+	install_handlers(before.old);
+	code = start(launch, env, &before, &end.pid);
 	if (!code)
 		code = wait_for(end.pid, &end.status);
 	child_pid = 0;
-	restore_handlers(old);
+	restore_handlers(before.old);
+	sigprocmask(SIG_SETMASK, &before.mask, NULL); /* where nothing was started */
 	if (code)
 		return mt_err_set_errno(err, code, "cannot run '%s'", launch->path);
 	*ret_end = end;

@@ -1366,7 +1366,7 @@ def _capacity(state, kind):
 @test
 def bound_modules(bench):
     """More libraries at once than the module table holds: each that has no row is counted, once."""
-    library, count = bench.library("twin.c", "libtwin_a.so"), 300
+    library, count = bench.library("twin.c", "libfill.so", ["-DNAME=twin_alpha"]), 300
     directory = os.path.join(bench.work, "libraries")
     os.mkdir(directory)
     for i in range(count):
