@@ -72,6 +72,7 @@ MT_INLINE void *do_malloc(enum mt_family family, size_t size)
 		return malloc_slow(family, size, &caller);
 	}
 	void *p = ORIGINAL(family, malloc)(size);
+	uint32_t *slot = mt_fast_slot((uint64_t)p);
 	struct mt_caller c = MT_CALLER();
 	if (MT_UNLIKELY(!p || t->settle || !mt_recording() || !mt_is_plain(size) ||
 			!--t->until_tick))
@@ -79,7 +80,7 @@ MT_INLINE void *do_malloc(enum mt_family family, size_t size)
 	if (MT_UNLIKELY(!mt_capture_known(&t->capture, c.sp, c.ra, c.fp, t->tag + MT_CALL_MALLOC,
 					  &cell)))
 		return mt_record_malloc_unknown(t, p, size, c.sp, c.ra, c.fp);
-	if (MT_UNLIKELY(!mt_fast_alloc(t, (uint64_t)p, size, cell)))
+	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell)))
 		return mt_record_malloc_in_cell(t, p, size, cell);
 	return mt_leave_quick(t) ? settle_and_return(p) : p;
 }

@@ -290,8 +290,9 @@ void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_ca
 		count_filtered(t, (uint64_t)p, size);
 		return;
 	}
+	uint32_t *slot = mt_fast_slot((uint64_t)p);
 	uint32_t cell = find_cell(t, t->tag + call, source, caller);
-	if (MT_UNLIKELY(!mt_is_plain(size) || !mt_fast_alloc(t, (uint64_t)p, size, cell)))
+	if (MT_UNLIKELY(!mt_is_plain(size) || !mt_fast_alloc(t, slot, (uint64_t)p, size, cell)))
 		count_in_cell(t, (uint64_t)p, size, cell);
 	if (MT_UNLIKELY(mt_rt.options.verify) && cell && !t->verify_in--)
 		mt_verify_capture(t, cell);
@@ -308,10 +309,11 @@ void *mt_record_malloc_unknown(struct mt_thread *t, void *p, size_t size, uintpt
 			       uintptr_t ra, uintptr_t fp)
 {
 	uint64_t tag = t->tag + MT_CALL_MALLOC;
+	uint32_t *slot = mt_index_find((uint64_t)p); /* the hook has asked for it */
 	uint32_t cell = mt_capture_unknown(&t->capture, sp, ra, fp, tag);
 	if (!cell)
 		cell = mt_site_cell(t, tag, 0);
-	if (MT_UNLIKELY(!mt_fast_alloc(t, (uint64_t)p, size, cell)))
+	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell)))
 		count_in_cell(t, (uint64_t)p, size, cell);
 	mt_leave(t);
 	return p;

@@ -22,7 +22,7 @@ struct table {
 	} entry[];
 };
 
-enum { FIRST_ENTRIES = 1024, FIRST_NODES = 4096, SOURCES = 4096 };
+enum { FIRST_ENTRIES = 1024, FIRST_NODES = 4096, SOURCE_META = MT_NODE_SOURCE << 20 };
 
 static uint32_t sites_lock;
 /* Nodes by what they are, found in the nodes themselves; guarded by sites_lock. */
@@ -97,7 +97,9 @@ static uint32_t node_hash(uint32_t parent, uint64_t pc, uint32_t meta)
 	return (uint32_t)mix(pc + ((uint64_t)parent << 32 | parent) + ((uint64_t)meta << 40));
 }
 
-/* Where the node is or would be. There is a free slot. */
+/* The first slot of the index from the node's place on that holds the node or is free; there is
+ * one.
+ */
 static uint32_t *node_slot(uint32_t parent, uint64_t pc, uint32_t meta)
 {
 	uint32_t i = node_hash(parent, pc, meta) & node_index.mask;
@@ -109,42 +111,35 @@ static uint32_t *node_slot(uint32_t parent, uint64_t pc, uint32_t meta)
 	return &node_index.slot[i];
 }
 
-/* Room for one more entry; caller holds sites_lock. 0 or -ENOMEM. */
-static int node_room_locked(void)
+/* Enters a node that is not in the index. */
+static void node_put(uint32_t n)
 {
-	if (node_index.slot && node_index.used * 4 < (node_index.mask + 1) * 3)
-		return 0;
+	const struct mt_state_node *node = &mt_rt.nodes[n];
+	uint32_t i = node_hash(node->parent, node->pc, node->meta) & node_index.mask;
+	while (node_index.slot[i])
+		i = (i + 1) & node_index.mask;
+	node_index.slot[i] = n;
+}
+
+/* Room for `count` more entries; caller holds sites_lock. 0 or -ENOMEM. */
+static int node_room_locked(uint32_t count)
+{
 	uint32_t *old = node_index.slot, old_count = old ? node_index.mask + 1 : 0;
-	uint32_t n = old ? old_count * 2 : FIRST_NODES;
+	uint32_t n = old ? old_count : FIRST_NODES;
+	while ((node_index.used + count) * 4 > n * 3)
+		n *= 2;
+	if (n == old_count)
+		return 0;
 	uint32_t *made = mt_arena_take_table(n * sizeof(*made));
 	if (!made)
 		return -MT_ENOMEM;
 	node_index.slot = made;
 	node_index.mask = n - 1;
-	for (uint32_t i = 0; i < old_count; i++) {
-		const struct mt_state_node *have = &mt_rt.nodes[old[i]];
+	for (uint32_t i = 0; i < old_count; i++)
 		if (old[i])
-			*node_slot(have->parent, have->pc, have->meta) = old[i];
-	}
+			node_put(old[i]);
 	mt_arena_release_table(old, old_count * sizeof(*old));
 	return 0;
-}
-
-/* Child of `parent` in the stack tree; caller holds sites_lock. 0: full. */
-static uint32_t node_child_locked(uint32_t parent, uint64_t pc, uint32_t meta)
-{
-	if (node_room_locked())
-		return 0;
-	uint32_t *slot = node_slot(parent, pc, meta);
-	if (*slot)
-		return *slot;
-	uint32_t n = mt_storage_take(MT_REGION_NODES, 1);
-	if (!n)
-		return 0;
-	mt_rt.nodes[n] = (struct mt_state_node){.pc = pc, .parent = parent, .meta = meta};
-	*slot = n;
-	node_index.used++;
-	return n;
 }
 
 static uint32_t frame_meta(const struct mt_frame *f)
@@ -155,25 +150,56 @@ static uint32_t frame_meta(const struct mt_frame *f)
 	return (m ? m->number & 0xfffff : 0) | kind << 20 | (f->flags & 0xff) << 24;
 }
 
+/*
+ * Puts the frames from i inward under node `parent`, which has no child yet; with a source the line
+ * under the last. The innermost node, or 0: full. The numbers are taken at once: then the places in
+ * the index do not depend on each other, and their cache misses overlap.
+ */
+static uint32_t new_branch_locked(struct mt_capture *c, uint32_t parent, uint32_t i,
+				  uint64_t source)
+{
+	uint32_t count = c->count - i + (source != 0);
+	uint32_t n = mt_storage_take(MT_REGION_NODES, count);
+	if (!n)
+		return 0;
+	node_index.used += count;
+	for (; i < c->count; i++, parent = n++) {
+		mt_rt.nodes[n] = (struct mt_state_node){
+			.pc = c->frame[i].ra, .parent = parent, .meta = frame_meta(&c->frame[i])};
+		node_put(n);
+		c->frame[i].node = n;
+	}
+	if (source) {
+		mt_rt.nodes[n] =
+			(struct mt_state_node){.pc = source, .parent = parent, .meta = SOURCE_META};
+		node_put(n);
+		parent = n;
+	}
+	return parent;
+}
+
 /* Tree node of the captured stack; caller holds sites_lock. 0: full. */
 static uint32_t stack_node_locked(struct mt_capture *c, uint64_t source)
 {
-	uint32_t node = c->end < MT_NODE_ROOTS ? c->end : 0;
+	uint32_t node = c->end < MT_NODE_ROOTS ? c->end : 0, child;
 	uint32_t i = c->count;
+	if (node_room_locked(c->count + 1))
+		return 0;
 	/* nodes of the outer frames may be known from the previous stack */
 	while (i > 0 && !c->frame[i - 1].node)
 		i--;
 	if (i > 0)
 		node = c->frame[i - 1].node;
-	for (; i < c->count; i++) {
-		node = node_child_locked(node, c->frame[i].ra, frame_meta(&c->frame[i]));
-		if (!node)
-			return 0;
-		c->frame[i].node = node;
+	for (; i < c->count; i++, node = child) {
+		child = *node_slot(node, c->frame[i].ra, frame_meta(&c->frame[i]));
+		if (!child)
+			return new_branch_locked(c, node, i, source);
+		c->frame[i].node = child;
 	}
-	if (source)
-		node = node_child_locked(node, source, (uint32_t)MT_NODE_SOURCE << 20);
-	return node;
+	if (!source)
+		return node;
+	child = *node_slot(node, source, SOURCE_META);
+	return child ? child : new_branch_locked(c, node, i, source);
 }
 
 /*
