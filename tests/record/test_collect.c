@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/path.h"
 #include "formats/mtk_read.h"
 #include "model/profile.h"
 #include "record/collect.h"
@@ -299,6 +301,26 @@ static void a_living_launcher_keeps_others_out(void **state)
 	free(pattern);
 	mt_statedir_remove(&other);
 	assert_int_equal(access(dir.path, F_OK), -1);
+}
+
+/* Between the making of `output` and its lock nobody may take the directory for an abandoned one.
+ */
+static void a_launcher_that_just_starts_keeps_others_out(void **state)
+{
+	struct mt_statedir other = {.lock_fd = -1};
+	mt_auto(free) char *output = mt_path_join(dir.path, "output");
+	struct timespec long_ago[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+	char *pattern = NULL;
+
+	close(dir.lock_fd);
+	dir.lock_fd = -1;
+	assert_int_equal(truncate(output, 0), 0);
+	assert_int_equal(mt_statedir_adopt(dir.path, &other, &pattern), -EAGAIN);
+	assert_true(is_there(dir.path, "output"));
+	assert_int_equal(utimensat(AT_FDCWD, output, long_ago, 0), 0);
+	assert_int_equal(mt_statedir_adopt(dir.path, &other, &pattern), 0);
+	free(pattern);
+	mt_statedir_remove(&other);
 }
 
 static void abandoned_directories_are_collected(void **state)
@@ -673,6 +695,7 @@ int main(void)
 		TEST(foreign_names_are_left_alone),
 		TEST(the_directory_is_private),
 		TEST(a_living_launcher_keeps_others_out),
+		TEST(a_launcher_that_just_starts_keeps_others_out),
 		TEST(abandoned_directories_are_collected),
 		TEST_MANY(a_budget_bounds_what_is_looked_at),
 		TEST_MANY(what_cannot_be_collected_does_not_block_the_rest),
