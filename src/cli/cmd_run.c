@@ -24,6 +24,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -418,10 +419,26 @@ static void tell_others(const struct run *r)
 				    f->program, (int)f->pid, f->path);
 	}
 	if (count > 1)
-		mt_complain("the same for %zu more states", count - 1);
+		mt_complain("the same for %zu more %s", count - 1, count == 2 ? "state" : "states");
 	if (!r->is_all_collected && r->o->verbose)
 		mt_complain("more directories of states lie around than a run looks at; 'memtrack "
 			    "ps' looks at all");
+}
+
+/* Why there is no file: as far as can be seen from here. */
+static void tell_nothing(void)
+{
+	enum { NEED_BYTES = 1 << 20 };
+	char size[MT_UNITS_TEXT_MAX];
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < NEED_BYTES)
+		mt_complain("nothing was recorded: files may have %s at most (ulimit -f), a state "
+			    "file needs about 1 MiB",
+			    mt_units_size(limit.rlim_cur, size));
+	else
+		mt_complain("nothing was recorded: the program ended or became another program "
+			    "before the tracker was loaded");
 }
 
 static void tell_files(const struct run *r)
@@ -443,10 +460,7 @@ static void tell_files(const struct run *r)
 			mt_complain("wrote '%s'", f->path);
 	}
 	if (!r->files.count && !r->o->quiet)
-		mt_complain(
-			"nothing was recorded: the program ended or became another program before "
-			"the "
-			"tracker was loaded");
+		tell_nothing();
 }
 
 static int load_files(const struct run *r, struct mt_loaded *loaded)

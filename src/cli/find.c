@@ -188,7 +188,9 @@ static char *choose(const struct mt_live_states *s, const char *operand, struct 
 	}
 	if (!processes) {
 		mt_err_set(err, -ESRCH,
-			   "no tracked process is running for '%s'; 'memtrack ps' lists them",
+			   "no tracked process is running for '%s'; 'memtrack ps' lists those that "
+			   "are, and moves the states of those that ended to files for 'memtrack "
+			   "report FILE'",
 			   operand);
 		return NULL;
 	}

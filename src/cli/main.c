@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,9 +34,28 @@ static int finish(int status)
 	return status;
 }
 
+static void do_nothing(int signal)
+{
+}
+
+/*
+ * A file that grows beyond RLIMIT_FSIZE is an error to be told, not the end of us. A handler, since
+ * programs that we start do not inherit it.
+ */
+static void survive_file_limit(void)
+{
+	struct sigaction sa = {.sa_handler = do_nothing, .sa_flags = SA_RESTART};
+	struct sigaction old;
+
+	if (!sigaction(SIGXFSZ, NULL, &old) && old.sa_handler == SIG_DFL)
+		sigaction(SIGXFSZ, &sa, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const struct mt_command *c;
+
+	survive_file_limit();
 
 	if (argc < 2) {
 		mt_help_overview(stderr);

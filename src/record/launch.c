@@ -252,7 +252,11 @@ char *mt_launch_find_library(const char *libdir, struct mt_err *err)
 	}
 	if (!found)
 		found = take_if_file(mt_path_join(libdir, "libmemtrack.so"));
-	if (!found)
+	if (!found && len < 0)
+		mt_err_set(err, -ENOENT,
+			   "cannot read '/proc/self/exe', which tells where memtrack is; mount "
+			   "/proc, or set MEMTRACK_LIB to the path of libmemtrack.so");
+	else if (!found)
 		mt_err_set(err, -ENOENT,
 			   "cannot find 'libmemtrack.so' beside memtrack or in '%s'; set "
 			   "MEMTRACK_LIB to its path",

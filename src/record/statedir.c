@@ -331,9 +331,14 @@ int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_
 	/* without `output` it was made by a program that runs alone, perhaps this moment */
 	if (!was_there && is_empty_but_own(path) && !lstat(path, &st) && is_fresh(&st))
 		return -EAGAIN;
-	dir.lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	/* not to wait for the other end of a pipe that lies there */
+	dir.lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (dir.lock_fd < 0)
 		return -errno;
+	if (fstat(dir.lock_fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
 	if (flock(dir.lock_fd, LOCK_EX | LOCK_NB))
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
 	/* nothing but an `output` that is still empty: its launcher is about to lock it */

@@ -194,8 +194,10 @@ def input_that_cannot_be_read_is_named(b):
         f.write("this is not a state file\n" * 400)
     open(os.path.join(b.dir, "empty"), "w", encoding="ascii").close()
     b.fails(1, "cannot open 'missing.mtk': No such file or directory", "report", "missing.mtk")
-    b.fails(1, "no tracked process is running for '999999999'; 'memtrack ps' lists them", "report", "999999999")
-    b.fails(1, "no tracked process is running for 'name:no such'; 'memtrack ps' lists them", "report", "name:no such")
+    b.fails(1, "no tracked process is running for '999999999'; 'memtrack ps' lists those that are, "
+            "and moves the states of those that ended to files for 'memtrack report FILE'", "report", "999999999")
+    b.fails(1, "no tracked process is running for 'name:no such'; 'memtrack ps' lists those that are, "
+            "and moves the states of those that ended to files for 'memtrack report FILE'", "report", "name:no such")
     for path in ["text", "empty", "."]:
         done = b.run("report", path)
         b.expect(path, (done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1))
@@ -787,12 +789,29 @@ def a_run_collects_some_of_what_others_left(b):
 @needs_library
 def a_run_leaves_a_large_state_and_names_it(b):
     grow = "dd if=/dev/zero of=$(ls /dev/shm/*/*.mtk) bs=1M count=5 oflag=append conv=notrunc status=none; "
-    done = in_own_dev_shm(b, "LD_PRELOAD=%s /bin/true; %s %s run -o run.mtk true; ls /dev/shm; %s ps" %
+    done = in_own_dev_shm(b, "LD_PRELOAD=%s /bin/true; %s %s run -o run.mtk true; ls /dev/shm | sed 's/^/left: /'; %s ps" %
                           (LIBRARY, grow, MEMTRACK, MEMTRACK))
     b.expect_in("named", done.stderr, "which ended before, lies in '/dev/shm/memtrack-%d-0-" % os.getuid())
-    b.expect("stays", done.stdout.count("memtrack-%d-0-" % os.getuid()), 1)
+    b.expect("stays", done.stdout.count("left: memtrack-%d-0-" % os.getuid()), 1)
     b.expect_in("moved", done.stderr, "has ended: its state is now in '%s/" % b.dir)
     b.expect("files", len(b.files()), 2)
+
+
+@needs_library
+def a_pipe_among_the_states_stops_nobody(b):
+    done = in_own_dev_shm(b, "d=/dev/shm/memtrack-%d-aaa; mkdir -m 700 $d; mkfifo $d/output $d/99999.1.mtk; "
+                          "touch $d/99998.1.mtk; timeout 20 %s run -q echo hi; echo $?; timeout 20 %s ps; echo $?" %
+                          (os.getuid(), MEMTRACK, MEMTRACK))
+    b.expect("output", done.stdout.splitlines()[:2], ["hi", "0"])
+    b.expect("ps", done.stdout.splitlines()[-1], "0")
+
+
+@needs_library
+def a_limit_on_file_sizes_is_named(b):
+    for blocks, said in (("0", "cannot write '/dev/shm/memtrack-"), ("100", "files may have 50.0 KiB at most")):
+        done = in_own_dev_shm(b, "(ulimit -f %s; %s run echo hi) 2>&1 | cat; echo left: $(ls /dev/shm)" % (blocks, MEMTRACK))
+        b.expect_in(blocks, done.stdout, said)
+        b.expect("left behind", done.stdout.splitlines()[-1], "left:")
 
 
 @needs_library
