@@ -98,8 +98,9 @@ void *mt_arena_take(size_t bytes)
 void *mt_arena_take_table(size_t bytes)
 {
 	uint64_t all = __atomic_add_fetch(&mt_rt.table_bytes, bytes, __ATOMIC_RELAXED);
-	if (mt_rt.hdr && mt_rt.hdr->max_bytes &&
-	    all + mt_rt.hdr->committed_bytes > mt_rt.hdr->max_bytes) {
+	const struct mt_state_header *h = mt_rt.hdr;
+	if (h && h->max_bytes &&
+	    all + __atomic_load_n(&h->committed_bytes, __ATOMIC_RELAXED) > h->max_bytes) {
 		__atomic_fetch_sub(&mt_rt.table_bytes, bytes, __ATOMIC_RELAXED);
 		mt_rt_note(MT_NOTE_LIMIT_REACHED);
 		return NULL;

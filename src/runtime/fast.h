@@ -175,11 +175,13 @@ MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address)
 	if (MT_UNLIKELY(!r || l->place != address || t->free_count >= MT_SHARE_ABOVE))
 		return 0;
 	struct mt_state_cell *c = &mt_rt.cells[l->cell];
+	/* another thread's block, whose counters are its own; or no cell (cell 0 is no thread's) */
+	if (MT_UNLIKELY(c->thread != t->number))
+		return 0;
 	uint64_t size = l->size, freed = sum->freed_bytes + size;
 	uint64_t cell_freed = c->freed_bytes + size;
-	/* another thread's block, or no cell (cell 0 is no thread's); see also mt_fast_alloc() */
-	if (MT_UNLIKELY(c->thread != t->number ||
-			mt_is_step((int64_t)(c->bytes - cell_freed), c->published) ||
+	/* single: see mt_fast_alloc() */
+	if (MT_UNLIKELY(mt_is_step((int64_t)(c->bytes - cell_freed), c->published) ||
 			(!__atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE) &&
 			 mt_is_step((int64_t)(sum->bytes - freed), row->published))))
 		return 0;

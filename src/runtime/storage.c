@@ -383,7 +383,8 @@ static int grows_with_stacks(uint32_t kind)
 static int is_within_limit(const struct mt_state_region *r, uint64_t more)
 {
 	const struct mt_state_header *h = mt_rt.hdr;
-	uint64_t all = h->committed_bytes + mt_rt.table_bytes + more, stacks = more;
+	uint64_t tables = __atomic_load_n(&mt_rt.table_bytes, __ATOMIC_RELAXED);
+	uint64_t all = h->committed_bytes + tables + more, stacks = more;
 	if (!h->max_bytes || r->kind == MT_REGION_THREADS)
 		return 1;
 	for (uint32_t kind = 0; kind < MT_REGIONS; kind++)
@@ -419,7 +420,8 @@ static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 		}
 		err = populate(r->offset + have, end - have);
 		if (!err) {
-			mt_rt.hdr->committed_bytes += end - have;
+			__atomic_fetch_add(&mt_rt.hdr->committed_bytes, end - have,
+					   __ATOMIC_RELAXED);
 			__atomic_store_n(&r->committed_bytes, end, __ATOMIC_RELEASE);
 		} else if (err != -MT_EINTR) {
 			mt_rt.no_storage = 1;
