@@ -84,8 +84,7 @@ static int write_output_file(struct mt_statedir *dir, const char *pattern, struc
 	dir->lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (dir->lock_fd < 0)
 		return mt_err_set_errno(err, errno, "cannot create '%s'", path);
-	/* waits: who finds it before it is locked lets it go again (mt_statedir_adopt) */
-	code = flock(dir->lock_fd, LOCK_EX) ? -errno : 0;
+	code = flock(dir->lock_fd, LOCK_EX | LOCK_NB) ? -errno : 0;
 	if (!code)
 		code = mt_file_write(dir->lock_fd, pattern, strlen(pattern));
 	return code ? mt_err_set_errno(err, code, "cannot write '%s'", path) : 0;
@@ -310,9 +309,16 @@ int mt_statedir_each_of(pid_t launcher, int (*visit)(void *context, const char *
 	return ret;
 }
 
-static bool is_fresh(const struct stat *st)
+/*
+ * Whether its maker may just be starting: nothing lies in it yet but perhaps an `output` without
+ * its text, which is written under the lock.
+ */
+static bool is_being_made(const char *path, const char *output)
 {
-	return time(NULL) - st->st_mtime < FRESH_S;
+	struct stat st;
+	bool is_blank = lstat(output, &st) ? !lstat(path, &st) : !st.st_size;
+
+	return is_blank && is_empty_but_own(path) && time(NULL) - st.st_mtime < FRESH_S;
 }
 
 int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_pattern)
@@ -320,31 +326,22 @@ int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_
 	mt_auto(mt_statedir) struct mt_statedir dir = {.lock_fd = -1};
 	mt_auto(free) char *name = mt_path_join(path, OUTPUT_NAME);
 	struct stat st;
-	bool was_there;
 	size_t len;
 	int code;
 
 	dir.path = strdup(path);
 	if (!dir.path || !name)
 		return -ENOMEM;
-	was_there = !lstat(name, &st);
-	/* without `output` it was made by a program that runs alone, perhaps this moment */
-	if (!was_there && is_empty_but_own(path) && !lstat(path, &st) && is_fresh(&st))
+	if (is_being_made(path, name))
 		return -EAGAIN;
 	/* not to wait for the other end of a pipe that lies there */
 	dir.lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	if (dir.lock_fd < 0)
-		return -errno;
-	if (fstat(dir.lock_fd, &st))
+	if (dir.lock_fd < 0 || fstat(dir.lock_fd, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
 	if (flock(dir.lock_fd, LOCK_EX | LOCK_NB))
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-	/* nothing but an `output` that is still empty: its launcher is about to lock it */
-	if (was_there && is_empty_but_own(path) && !fstat(dir.lock_fd, &st) && !st.st_size &&
-	    is_fresh(&st))
-		return -EAGAIN;
 	code = mt_file_read_fd(dir.lock_fd, name, PATTERN_MAX, ret_pattern, &len, NULL);
 	if (code)
 		return code;

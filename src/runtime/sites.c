@@ -150,10 +150,16 @@ static uint32_t frame_meta(const struct mt_frame *f)
 	return (m ? m->number & 0xfffff : 0) | kind << 20 | (f->flags & 0xff) << 24;
 }
 
+static void make_node(uint32_t n, uint32_t parent, uint64_t pc, uint32_t meta)
+{
+	mt_rt.nodes[n] = (struct mt_state_node){.pc = pc, .parent = parent, .meta = meta};
+	node_put(n);
+}
+
 /*
- * Puts the frames from i inward under node `parent`, which has no child yet; with a source the line
- * under the last. The innermost node, or 0: full. The numbers are taken at once: then the places in
- * the index do not depend on each other, and their cache misses overlap.
+ * Puts the frames from i inward under node `parent`, which has no such child; with a source the
+ * line under the last. The innermost node, or 0: full. The numbers are taken at once: then the
+ * places in the index do not depend on each other, and their cache misses overlap.
  */
 static uint32_t new_branch_locked(struct mt_capture *c, uint32_t parent, uint32_t i,
 				  uint64_t source)
@@ -164,18 +170,13 @@ static uint32_t new_branch_locked(struct mt_capture *c, uint32_t parent, uint32_
 		return 0;
 	node_index.used += count;
 	for (; i < c->count; i++, parent = n++) {
-		mt_rt.nodes[n] = (struct mt_state_node){
-			.pc = c->frame[i].ra, .parent = parent, .meta = frame_meta(&c->frame[i])};
-		node_put(n);
+		make_node(n, parent, c->frame[i].ra, frame_meta(&c->frame[i]));
 		c->frame[i].node = n;
 	}
-	if (source) {
-		mt_rt.nodes[n] =
-			(struct mt_state_node){.pc = source, .parent = parent, .meta = SOURCE_META};
-		node_put(n);
-		parent = n;
-	}
-	return parent;
+	if (!source)
+		return parent;
+	make_node(n, parent, source, SOURCE_META);
+	return n;
 }
 
 /* Tree node of the captured stack; caller holds sites_lock. 0: full. */
