@@ -92,7 +92,8 @@ const char *mt_words_call(uint32_t call)
 
 const char *mt_words_mode(uint32_t mode)
 {
-	static const char *const words[] = {[0] = "off", [1] = "full"};
+	static const char *const words[] = {[0] = "off",    [1] = "full",  [2] = "stats",
+					    [3] = "sample", [4] = "check", [5] = "record"};
 	return word(words, MT_ARRAY_LEN(words), mode, "unknown");
 }
 
@@ -152,6 +153,8 @@ const char *mt_words_note(uint32_t bit)
 		[6] = "started by fork: blocks inherited from the parent process are not known "
 		      "here",
 		[7] = "--max-overhead is used up: the tracker's tables do not grow any more",
+		[8] = "counting was off for a time: live numbers of the statistics lack what passed "
+		      "meanwhile",
 	};
 	return word(words, MT_ARRAY_LEN(words), bit, NULL);
 }

@@ -17,7 +17,7 @@
 #define MT_STATE_MAGIC "MEMTRACK" /* 8 bytes, no NUL in the file */
 enum {
 	MT_STATE_VERSION_MAJOR = 1,
-	MT_STATE_VERSION_MINOR = 0,
+	MT_STATE_VERSION_MINOR = 1,
 	MT_STATE_BYTE_ORDER = 0x01020304,
 	MT_STATE_HEADER_BYTES = 4096,
 	MT_STATE_REGIONS_MAX = 24,
@@ -26,7 +26,15 @@ enum {
 enum mt_state_arch { MT_ARCH_X86_64 = 1, MT_ARCH_AARCH64 = 2 };
 enum mt_state_libc { MT_LIBC_UNKNOWN = 0, MT_LIBC_GLIBC = 1, MT_LIBC_MUSL = 2, MT_LIBC_STATIC = 3 };
 enum mt_state_door { MT_DOOR_PRELOAD = 1, MT_DOOR_ATTACH = 2, MT_DOOR_WRAP = 3 };
-enum mt_state_mode { MT_MODE_OFF = 0, MT_MODE_FULL = 1 };
+/* What is recorded of new blocks; may change while the process runs. */
+enum mt_state_mode {
+	MT_MODE_OFF = 0,
+	MT_MODE_FULL = 1,   /* each, with its stack */
+	MT_MODE_STATS = 2,  /* counters by size class and thread only */
+	MT_MODE_SAMPLE = 3, /* counters as in stats, and some blocks with their stacks */
+	MT_MODE_CHECK = 4,
+	MT_MODE_RECORD = 5, /* full, and every event in order in a stream */
+};
 
 /* How the process ended; written by the launcher (or a later memtrack), RUNNING until then. */
 enum mt_state_end {
@@ -51,6 +59,14 @@ enum mt_state_region_kind {
 	MT_REGION_LARGE = 9,   /* struct mt_state_large; element 0 unused */
 	MT_REGION_HEAPS = 10,  /* struct mt_state_heap; index = heap number */
 	MT_REGION_LABELS = 11, /* struct mt_state_label; element 0 unused */
+	MT_REGION_STATS = 12,  /* struct mt_state_stats; index = thread number */
+	MT_REGION_BIG = 13, /* struct mt_state_big; a slot is one of a few that its address has */
+	MT_REGION_REGIMES = 14, /* struct mt_state_regime; element 0: everything is recorded */
+	MT_REGION_SAMPLED = 15, /* struct mt_state_sampled; index = cell number */
+	MT_REGION_CHANGES = 16, /* struct mt_state_change; element 0 unused, in order of time */
+	MT_REGION_REQUEST = 17, /* bytes: text of the last control request */
+	MT_REGION_STREAM = 18,  /* buffers of recording mode */
+	MT_REGION_ERRORS = 19,  /* faults found on guarded blocks */
 };
 
 struct mt_state_region {
@@ -98,6 +114,8 @@ enum mt_state_notes {
 	MT_NOTE_FORK_CHILD =
 		1 << 6, /* started by fork: blocks inherited from the parent are unknown */
 	MT_NOTE_LIMIT_REACHED = 1 << 7, /* max_bytes is used up: some tables do not grow any more */
+	MT_NOTE_STATS_GAP =
+		1 << 8, /* counting was off for a time: live numbers of STATS lack what passed */
 };
 
 struct mt_state_header {
@@ -111,8 +129,9 @@ struct mt_state_header {
 	uint8_t arch;           /*  25 */
 	uint8_t libc;           /*  26 */
 	uint8_t door;           /*  27 */
-	uint32_t mode;          /*  28 enum mt_state_mode */
-	uint32_t control;       /*  32 bit 0: recording is on; changed by anybody, atomic */
+	uint32_t mode;          /*  28 enum mt_state_mode, as it is now */
+	uint32_t control;       /*  32 bit 0: recording is on; the rest counts requests; changed by
+				   anybody, atomic: see docs, Control */
 	int32_t pid;            /*  36 */
 	int32_t ppid;           /*  40 */
 	uint32_t depth;         /*  44 frames kept */
@@ -149,7 +168,20 @@ struct mt_state_header {
 	uint32_t peak_epoch;    /* 224 rises with each new peak, see cells */
 	uint32_t launcher_pid;  /* 228 0: none */
 	uint64_t lost[16];      /* 232 enum mt_state_lost, atomic */
-	uint8_t reserved[152];  /* 360 */
+	/* Control: see docs */
+	uint32_t control_done;   /* 360 the control word that the tracker took over last */
+	uint32_t control_error;  /* 364 what became of that request: 0, or an errno value */
+	uint32_t request_owner;  /* 368 pid of the controller that holds REQUEST, 0: free; atomic */
+	uint32_t first_mode;     /* 372 enum mt_state_mode at start */
+	uint64_t interval_bytes; /* 376 mean sampling interval of the malloc heap now, 0: not
+				    sampling by bytes */
+	uint32_t every;          /* 384 every Nth allocation is recorded, 0: not so */
+	uint32_t peak_resets;    /* 388 times that the peaks were set back on request */
+	/* the malloc heap in usable bytes, while counted in STATS; as live_published and so on */
+	int64_t stats_live_published;                        /* 392 atomic */
+	int64_t stats_peak_bytes;                            /* 400 atomic max */
+	uint64_t stats_peak_unit;                            /* 408 */
+	uint8_t reserved[96];                                /* 416 */
 	struct mt_state_region region[MT_STATE_REGIONS_MAX]; /* 512 */
 	uint8_t tail[4096 - 512 - 48 * MT_STATE_REGIONS_MAX];
 };
@@ -276,7 +308,8 @@ struct mt_state_site {
 	int64_t live_published; /* atomic, in steps */
 	int64_t peak_published; /* atomic max */
 	uint32_t cell_count;    /* atomic */
-	uint8_t reserved[20];
+	uint32_t regime;        /* of its blocks */
+	uint8_t reserved[16];
 };
 
 /* Counters of one site in one thread; the thread alone writes. 128 bytes, 64-byte aligned. */
@@ -338,6 +371,94 @@ struct mt_state_large {
 };
 enum { MT_LARGE_BYTES = 32768 };
 
+/* Events by size class in one thread, in usable bytes; owner thread writes. 32 bytes. */
+struct mt_state_size_class {
+	uint64_t allocs, frees;
+	uint64_t bytes, freed_bytes;
+};
+
+/*
+ * Statistics of the malloc heap in one thread, exact, in usable bytes: what the allocator gave, not
+ * what was asked for, since that is known at both ends. The thread alone writes. 1088 bytes.
+ */
+struct mt_state_stats {
+	int64_t live_bytes; /* allocated here minus freed here; may be negative */
+	int64_t peak_bytes; /* its highest */
+	int64_t published;  /* the part that is in header.stats_live_published */
+	uint64_t sampled;   /* blocks that were recorded one by one */
+	uint8_t reserved[32];
+	struct mt_state_size_class size_class[32]; /* by mt_state_size_bucket(usable bytes) */
+};
+
+/* A live block of MT_BIG_BYTES usable bytes or more, listed in the modes without stacks. 32 bytes.
+ */
+struct mt_state_big {
+	uint64_t place; /* address; 0: free slot; atomic */
+	uint64_t usable_bytes;
+	uint32_t thread; /* which allocated it */
+	uint32_t unit;
+	uint64_t reserved;
+};
+/* A block is in one of MT_BIG_WAYS slots from mt_state_big_slot() on. */
+enum { MT_BIG_BYTES = 1 << 20, MT_BIG_SLOTS = 4096, MT_BIG_WAYS = 16 };
+
+/* How blocks are chosen for recording. 64 bytes. */
+struct mt_state_regime {
+	uint32_t kind;           /* enum mt_state_regime_kind */
+	uint32_t every;          /* MT_REGIME_EVERY: N */
+	uint64_t interval_bytes; /* MT_REGIME_BYTES: mean distance of sampled bytes */
+	uint32_t first_unit;     /* time of its first use */
+	uint32_t reserved0;
+	uint8_t reserved[40];
+};
+enum mt_state_regime_kind {
+	MT_REGIME_ALL = 0,
+	MT_REGIME_BYTES = 1, /* Poisson process over allocated bytes */
+	MT_REGIME_EVERY = 2, /* every Nth allocation of a thread */
+};
+enum { MT_REGIMES_MAX = 1024 };
+
+/*
+ * What a cell of a regime that is not MT_REGIME_ALL has beside its counters. In such a cell
+ * allocs, frees, temporaries, lifetime and sizes count samples; bytes, freed_bytes, peak_bytes,
+ * at_peak_bytes and published are estimates: sums of each sample's size / probability. The thread
+ * alone writes. 128 bytes.
+ */
+struct mt_state_sampled {
+	uint64_t sample_bytes, freed_sample_bytes; /* sizes of the samples themselves */
+	/* estimated numbers of blocks, sums of 1 / probability, in 1/65536; low and high word */
+	uint64_t count_q16[2], freed_count_q16[2];
+	/* unbiased variance of bytes ever allocated: sum of (1 - p) (size / p)^2; low, high word */
+	uint64_t bytes_variance[2];
+	/* the same of the number of blocks: sum of (1 - p) / p^2 */
+	uint64_t count_variance[2];
+	uint32_t bytes_rest_q16, freed_bytes_rest_q16; /* fractions that bytes do not hold yet */
+	uint8_t reserved[40];
+};
+
+/* Something that changed how recording goes on. 32 bytes. */
+struct mt_state_change {
+	uint32_t what;          /* enum mt_state_change_what; set last; 0: not used */
+	uint32_t unit;          /* time */
+	uint64_t before, after; /* meaning by kind */
+	uint32_t thread;        /* which took it over */
+	uint32_t reserved;
+};
+enum mt_state_change_what {
+	MT_CHANGE_MODE = 1,        /* enum mt_state_mode */
+	MT_CHANGE_INTERVAL = 2,    /* bytes; by request */
+	MT_CHANGE_EVERY = 3,       /* N; by request */
+	MT_CHANGE_SWITCH = 4,      /* recording: 0 off, 1 on */
+	MT_CHANGE_MODULES = 5,     /* after: strings offset of the filter, 0: none */
+	MT_CHANGE_LABEL = 6,       /* after: strings offset of the text, 0: none */
+	MT_CHANGE_PEAK_RESET = 7,  /* before: peak then */
+	MT_CHANGE_REFUSED = 8,     /* a request that was not understood; after: strings offset */
+	MT_CHANGE_MEMORY_RAIL = 9, /* interval before and after: the tracker's memory came near its
+				      bound */
+	MT_CHANGE_CPU_RAIL = 10,   /* interval before and after: samples took too much time */
+};
+enum { MT_CHANGES_MAX = 4096, MT_REQUEST_BYTES = 4096 };
+
 struct mt_state_heap {
 	uint32_t name_string;
 	uint32_t flags;
@@ -360,6 +481,12 @@ MT_INLINE uint32_t mt_state_size_bucket(uint64_t size)
 {
 	uint32_t b = size ? 64 - (uint32_t)__builtin_clzll(size) : 0;
 	return b < MT_SIZE_BUCKETS ? b : MT_SIZE_BUCKETS - 1;
+}
+
+/* First of the slots where a big block may stand; the others follow, around the end. */
+MT_INLINE uint32_t mt_state_big_slot(uint64_t address)
+{
+	return (uint32_t)((address >> 12) * 0x9e3779b97f4a7c15u >> 52) & (MT_BIG_SLOTS - 1);
 }
 
 /* Age in time units: bucket 0: less than one unit; bucket n: [4^(n-1), 4^n); the last takes the
@@ -396,6 +523,15 @@ MT_STATE_AT(mt_state_cell, lifetime, 88);
 MT_STATE_SIZE(mt_state_hist, 128);
 MT_STATE_SIZE(mt_state_live, 24);
 MT_STATE_SIZE(mt_state_large, 40);
+MT_STATE_AT(mt_state_header, control_done, 360);
+MT_STATE_AT(mt_state_header, stats_live_published, 392);
+MT_STATE_SIZE(mt_state_size_class, 32);
+MT_STATE_SIZE(mt_state_stats, 1088);
+MT_STATE_SIZE(mt_state_big, 32);
+MT_STATE_SIZE(mt_state_regime, 64);
+MT_STATE_SIZE(mt_state_sampled, 128);
+MT_STATE_AT(mt_state_sampled, bytes_rest_q16, 80);
+MT_STATE_SIZE(mt_state_change, 32);
 MT_STATE_SIZE(mt_state_heap, 8);
 MT_STATE_SIZE(mt_state_label, 8);
 

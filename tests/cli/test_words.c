@@ -41,6 +41,9 @@ static void modes_have_their_names(void **state)
 {
 	assert_string_equal(mt_words_mode(MT_MODE_FULL), "full");
 	assert_string_equal(mt_words_mode(MT_MODE_OFF), "off");
+	assert_string_equal(mt_words_mode(MT_MODE_STATS), "stats");
+	assert_string_equal(mt_words_mode(MT_MODE_SAMPLE), "sample");
+	assert_string_equal(mt_words_mode(MT_MODE_RECORD), "record");
 	assert_string_equal(mt_words_mode(99), "unknown");
 }
 
@@ -102,6 +105,7 @@ static bool is_note(enum mt_state_notes note)
 	case MT_NOTE_REDUCED_BY_LIMIT:
 	case MT_NOTE_FORK_CHILD:
 	case MT_NOTE_LIMIT_REACHED:
+	case MT_NOTE_STATS_GAP:
 		return true;
 	}
 	return false;
@@ -138,6 +142,7 @@ static void notes_have_their_sentences(void **state)
 	assert_non_null(strstr(note(MT_NOTE_REDUCED_BY_LIMIT), "resource limit"));
 	assert_non_null(strstr(note(MT_NOTE_FORK_CHILD), "fork"));
 	assert_non_null(strstr(note(MT_NOTE_LIMIT_REACHED), "--max-overhead"));
+	assert_non_null(strstr(note(MT_NOTE_STATS_GAP), "counting was off"));
 	assert_non_null(strstr(note(MT_NOTE_PEAK_BOUNDED), "within a bound"));
 	assert_non_null(strstr(note(MT_NOTE_NO_WIPEONFORK), "comparing process ids"));
 	assert_null(mt_words_note(63));
