@@ -13,6 +13,7 @@
 #include "core/cc.h"
 #include "core/sys.h"
 #include "record/collect.h"
+#include "record/companion.h"
 #include "record/launch.h"
 #include "record/pattern.h"
 #include "record/preflight.h"
@@ -220,7 +221,10 @@ struct run {
 	struct mt_collect_launcher launcher; /* ourselves */
 	struct mt_buf words;                 /* MEMTRACK_OPTIONS */
 	struct mt_launch_end end;
-	struct mt_verifier *verifier;          /* NULL: nothing is verified */
+	struct mt_verifier *verifier;                      /* NULL: nothing is verified */
+	struct mt_companion_task task[MT_COMPANION_TASKS]; /* done while the program runs */
+	size_t task_count;
+	struct mt_companion *companion;        /* NULL: nothing is to be done */
 	struct mt_collection files, abandoned; /* of this run; of others */
 	bool is_all_collected;                 /* of the others' */
 	struct mt_suppressions *suppressions;  /* owned */
@@ -557,6 +561,21 @@ static bool finish(struct run *r)
 	return has_leaks;
 }
 
+static void start_companion(struct run *r)
+{
+	struct mt_companion_run c = {
+		.dir = r->dir.path,
+		.launcher = r->launcher.pid,
+		.since_ns = r->launcher.since_ns,
+		.task = r->task,
+		.task_count = r->task_count,
+	};
+	struct mt_err err = {0};
+
+	if (mt_companion_start(&c, &r->companion, &err))
+		mt_complain("%s", err.text);
+}
+
 static int launch(struct run *r, const struct mt_operands *operands)
 {
 	struct mt_launch l = {
@@ -577,7 +596,9 @@ static int launch(struct run *r, const struct mt_operands *operands)
 		mt_complain("%s", err.text);
 		mt_err_clear(&err);
 	}
+	start_companion(r);
 	code = mt_launch_run(&l, &r->end, &err);
+	mt_companion_stop(r->companion);
 	if (r->o->verify)
 		tell_verified(r);
 

@@ -444,17 +444,23 @@ int mt_mtk_read(const char *path, struct mt_profile **ret_profile, struct mt_err
 	return mt_mtk_read_fd(fd, path, ret_profile, err);
 }
 
-int mt_mtk_read_header(const char *path, struct mt_state_header *ret_header, struct mt_err *err)
+int mt_mtk_read_header_fd(int fd, const char *name, struct mt_state_header *ret_header,
+			  struct mt_err *err)
 {
 	struct mt_mtk_source s;
-	mt_auto(close) int fd = mt_mtk_open(path, err);
-	if (fd < 0)
-		return fd;
-	int r = mt_mtk_source_fd(&s, fd, path, err);
+	int r = mt_mtk_source_fd(&s, fd, name, err);
 	if (r)
 		return r;
 	*ret_header = s.header;
 	return 0;
+}
+
+int mt_mtk_read_header(const char *path, struct mt_state_header *ret_header, struct mt_err *err)
+{
+	mt_auto(close) int fd = mt_mtk_open(path, err);
+	if (fd < 0)
+		return fd;
+	return mt_mtk_read_header_fd(fd, path, ret_header, err);
 }
 
 int mt_mtk_read_string(const char *path, uint32_t offset, char *text, size_t cap,

@@ -32,6 +32,9 @@ int mt_mtk_read_memory(const void *data, size_t len, const char *name,
 
 /* Only the header, checked as above. Cheap: for lists of many files. */
 int mt_mtk_read_header(const char *path, struct mt_state_header *ret_header, struct mt_err *err);
+/* As above from a descriptor, which stays open. `name` is for messages. */
+int mt_mtk_read_header_fd(int fd, const char *name, struct mt_state_header *ret_header,
+			  struct mt_err *err);
 
 /*
  * The file's string at an offset (header.output_string and others) in text, cut to cap - 1 bytes,
