@@ -355,6 +355,32 @@ static int load_raw(struct mt_mtk_reader *rd, uint64_t *ret_in_flight)
 	return 0;
 }
 
+/* A table that is not read: its empty first element. */
+static void *no_table(uint32_t kind, uint32_t *ret_count)
+{
+	*ret_count = 1;
+	return mt_alloc_zero(1, mt_mtk_elem_bytes(kind));
+}
+
+/* Only what gives sites their names, users before what they name. */
+static int load_raw_stacks(struct mt_mtk_reader *rd)
+{
+	struct mt_mtk_raw *raw = &rd->raw;
+	raw->cell = no_table(MT_REGION_CELLS, &raw->cell_count);
+	raw->thread = no_table(MT_REGION_THREADS, &raw->thread_count);
+	raw->hist = no_table(MT_REGION_HISTS, &raw->hist_count);
+	raw->site = load_table(rd, MT_REGION_SITES, &raw->site_count);
+	raw->node = load_table(rd, MT_REGION_NODES, &raw->node_count);
+	raw->module = load_table(rd, MT_REGION_MODULES, &raw->module_count);
+	raw->heap = load_table(rd, MT_REGION_HEAPS, &raw->heap_count);
+	raw->label = load_table(rd, MT_REGION_LABELS, &raw->label_count);
+	if (!raw->cell || !raw->thread || !raw->hist || !raw->site || !raw->node || !raw->module ||
+	    !raw->heap || !raw->label)
+		return -ENOMEM;
+	raw->header.threads_seen = 0; /* none is missed */
+	return load_strings(rd);
+}
+
 static void warn_all(struct mt_mtk_reader *rd)
 {
 	struct mt_profile *p = rd->profile;
@@ -389,16 +415,19 @@ static void settle_end(struct mt_mtk_reader *rd, bool own)
 		p->end_kind = MT_END_UNKNOWN; /* it is gone, or was on another machine */
 }
 
-static int read_source(struct mt_mtk_reader *rd, struct mt_profile **ret_profile)
+enum wanted { WANT_ALL, WANT_STACKS };
+
+static int read_source(struct mt_mtk_reader *rd, enum wanted wanted,
+		       struct mt_profile **ret_profile)
 {
-	uint64_t in_flight;
+	uint64_t in_flight = 0;
 	rd->profile = mt_profile_new();
 	if (!rd->profile)
 		return -ENOMEM;
 	bool own = !rd->source.data && mt_mtk_time_is_own(&rd->source.header);
 	rd->moving = own && mt_mtk_process_alive(&rd->source.header);
 	rd->raw.header = rd->source.header;
-	int r = load_raw(rd, &in_flight);
+	int r = wanted == WANT_ALL ? load_raw(rd, &in_flight) : load_raw_stacks(rd);
 	if (r)
 		return r;
 	mt_mtk_time_init(&rd->time, &rd->raw.header, own);
@@ -409,7 +438,8 @@ static int read_source(struct mt_mtk_reader *rd, struct mt_profile **ret_profile
 		return r;
 	settle_end(rd, own);
 	warn_all(rd);
-	mt_profile_check(rd->profile, in_flight);
+	if (wanted == WANT_ALL)
+		mt_profile_check(rd->profile, in_flight);
 	*ret_profile = rd->profile;
 	rd->profile = NULL;
 	return 0;
@@ -421,8 +451,21 @@ int mt_mtk_read_fd(int fd, const char *name, struct mt_profile **ret_profile, st
 	int r = mt_mtk_source_fd(&rd.source, fd, name, err);
 	if (r)
 		return r;
-	r = read_source(&rd, ret_profile);
+	r = read_source(&rd, WANT_ALL, ret_profile);
 	return r ? mt_err_set_errno(err, r, "cannot read '%s'", name) : 0;
+}
+
+int mt_mtk_read_stacks(const char *path, struct mt_profile **ret_profile, struct mt_err *err)
+{
+	mt_auto(close) int fd = mt_mtk_open(path, err);
+	mt_auto(reader) struct mt_mtk_reader rd = {.profile = NULL};
+	if (fd < 0)
+		return fd;
+	int r = mt_mtk_source_fd(&rd.source, fd, path, err);
+	if (r)
+		return r;
+	r = read_source(&rd, WANT_STACKS, ret_profile);
+	return r ? mt_err_set_errno(err, r, "cannot read '%s'", path) : 0;
 }
 
 int mt_mtk_read_memory(const void *data, size_t len, const char *name,
@@ -432,7 +475,7 @@ int mt_mtk_read_memory(const void *data, size_t len, const char *name,
 	int r = mt_mtk_source_memory(&rd.source, data, len, name, err);
 	if (r)
 		return r;
-	r = read_source(&rd, ret_profile);
+	r = read_source(&rd, WANT_ALL, ret_profile);
 	return r ? mt_err_set_errno(err, r, "cannot read '%s'", name) : 0;
 }
 

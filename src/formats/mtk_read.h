@@ -30,6 +30,13 @@ int mt_mtk_read_fd(int fd, const char *name, struct mt_profile **ret_profile, st
 int mt_mtk_read_memory(const void *data, size_t len, const char *name,
 		       struct mt_profile **ret_profile, struct mt_err *err);
 
+/*
+ * The names of sites only: modules, stacks, heaps, labels and the sites, with the same numbers as
+ * in the file; no counters, threads or blocks. For watchers (formats/mtk_watch.h) who want names
+ * for some of the sites. The rest as with mt_mtk_read().
+ */
+int mt_mtk_read_stacks(const char *path, struct mt_profile **ret_profile, struct mt_err *err);
+
 /* Only the header, checked as above. Cheap: for lists of many files. */
 int mt_mtk_read_header(const char *path, struct mt_state_header *ret_header, struct mt_err *err);
 /* As above from a descriptor, which stays open. `name` is for messages. */

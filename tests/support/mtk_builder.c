@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KINDS = MT_REGION_LABELS + 1, UNIT_SHIFT = 21 };
+/* Kinds up to LABELS are in every file; those behind it only when something was added to them. */
+enum { KINDS = MT_REGION_CHANGES + 1, KINDS_ALWAYS = MT_REGION_LABELS + 1, UNIT_SHIFT = 21 };
 
 static const uint32_t elem_bytes[KINDS] = {
 	[MT_REGION_STRINGS] = 1,
@@ -23,6 +24,11 @@ static const uint32_t elem_bytes[KINDS] = {
 	[MT_REGION_LARGE] = sizeof(struct mt_state_large),
 	[MT_REGION_HEAPS] = sizeof(struct mt_state_heap),
 	[MT_REGION_LABELS] = sizeof(struct mt_state_label),
+	[MT_REGION_STATS] = sizeof(struct mt_state_stats),
+	[MT_REGION_BIG] = sizeof(struct mt_state_big),
+	[MT_REGION_REGIMES] = sizeof(struct mt_state_regime),
+	[MT_REGION_SAMPLED] = sizeof(struct mt_state_sampled),
+	[MT_REGION_CHANGES] = sizeof(struct mt_state_change),
 };
 
 struct table {
@@ -149,7 +155,7 @@ struct mtk_builder *mtk_builder_new(void)
 		.peak_epoch = 1,
 	};
 	memcpy(b->header.magic, MT_STATE_MAGIC, 8);
-	for (uint32_t kind = 1; kind < KINDS; kind++)
+	for (uint32_t kind = 1; kind < KINDS_ALWAYS; kind++)
 		if (kind != MT_REGION_HEAPS)
 			mtk_builder_add(b, kind, zeros);
 	for (unsigned i = 1; i < MT_NODE_ROOTS; i++)
@@ -329,6 +335,8 @@ uint8_t *mtk_builder_bytes(struct mtk_builder *b, size_t *ret_len)
 	uint32_t rows = 0;
 	for (uint32_t kind = 1; kind < KINDS; kind++) {
 		uint64_t bytes = (uint64_t)b->table[kind].count * elem_bytes[kind];
+		if (!bytes)
+			continue;
 		uint64_t count = b->table[kind].count, at = MT_ALIGN_UP(end, (uint64_t)64);
 		b->header.region[rows++] = (struct mt_state_region){
 			kind, elem_bytes[kind], at, count, count, bytes, 0,
@@ -338,7 +346,7 @@ uint8_t *mtk_builder_bytes(struct mtk_builder *b, size_t *ret_len)
 	uint8_t *data = must(calloc(1, end));
 	memcpy(data, &b->header, sizeof(b->header));
 	for (uint32_t i = 0; i < rows; i++)
-		memcpy(data + b->header.region[i].offset, b->table[i + 1].data,
+		memcpy(data + b->header.region[i].offset, b->table[b->header.region[i].kind].data,
 		       b->header.region[i].committed_bytes);
 	*ret_len = end;
 	return data;
@@ -347,6 +355,7 @@ uint8_t *mtk_builder_bytes(struct mtk_builder *b, size_t *ret_len)
 int mtk_builder_write_sparse(struct mtk_builder *b, const char *path, uint64_t capacity)
 {
 	uint64_t end = MT_STATE_HEADER_BYTES;
+	uint32_t rows = 0;
 	int failed = 0, fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
@@ -355,7 +364,9 @@ int mtk_builder_write_sparse(struct mtk_builder *b, const char *path, uint64_t c
 		const struct table *t = &b->table[kind];
 		uint64_t bytes = (uint64_t)t->count * elem_bytes[kind];
 		uint64_t stored = MT_ALIGN_UP(bytes, (uint64_t)4096);
-		b->header.region[kind - 1] = (struct mt_state_region){
+		if (!bytes)
+			continue;
+		b->header.region[rows++] = (struct mt_state_region){
 			kind, elem_bytes[kind], end, capacity, t->count, stored, 0,
 		};
 		b->header.committed_bytes += stored;

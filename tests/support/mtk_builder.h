@@ -22,7 +22,10 @@ MT_AUTO_DEFINE(mtk_builder, struct mtk_builder *, mtk_builder_free)
 /* The header; may be changed until the file is made. Its region table is filled in then. */
 struct mt_state_header *mtk_builder_header(struct mtk_builder *b);
 
-/* Appends an element (of the kind's size) and returns its number. */
+/*
+ * Appends an element (of the kind's size) and returns its number. The tables of statistics, samples
+ * and changes begin empty: their first element is number 0.
+ */
 uint32_t mtk_builder_add(struct mtk_builder *b, uint32_t kind, const void *elem);
 /* An element made before; valid until the next one of its kind is added. */
 void *mtk_builder_at(struct mtk_builder *b, uint32_t kind, uint32_t number);
