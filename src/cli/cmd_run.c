@@ -17,6 +17,7 @@
 #include "record/launch.h"
 #include "record/pattern.h"
 #include "record/preflight.h"
+#include "record/snapshot.h"
 #include "record/statedir.h"
 #include "record/verify.h"
 #include "report/report.h"
@@ -34,10 +35,10 @@ enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
 struct run_options {
 	int mode, follow, report, format;
 	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes,
-		error_exitcode;
+		error_exitcode, snapshot_every_ns;
 	uint64_t top, stack;
 	const char *heaps, *output, *report_file;
-	struct mt_text_list symbol_dirs, suppressions;
+	struct mt_text_list symbol_dirs, suppressions, snapshot_on;
 	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, quiet, verbose;
 };
 
@@ -111,6 +112,18 @@ static const struct mt_option options[] = {
 	 .least = "1M",
 	 .help = "memory the tracker's tables may take in each process, at least 1M (default: no "
 		 "bound)"},
+	{.name = "snapshot-every",
+	 .argument = "TIME",
+	 .kind = MT_OPTION_TIME,
+	 .offset = AT(snapshot_every_ns),
+	 .help = "take a snapshot of each process that often, at most every 10ms, for "
+		 "memtrack timeline"},
+	{.name = "snapshot-on",
+	 .argument = "WHEN",
+	 .kind = MT_OPTION_LIST,
+	 .offset = AT(snapshot_on),
+	 .help = "take a snapshot when this happens; may be given again: rss>SIZE, pss>SIZE, "
+		 "growth>SIZE/TIME (live bytes) or signal (SIGUSR2 sent to memtrack)"},
 	{.name = "report",
 	 .argument = "WHAT",
 	 .kind = MT_OPTION_CHOICE,
@@ -224,6 +237,8 @@ struct run {
 	struct mt_verifier *verifier;                      /* NULL: nothing is verified */
 	struct mt_companion_task task[MT_COMPANION_TASKS]; /* done while the program runs */
 	size_t task_count;
+	struct mt_snapshot_options snapshot_options;
+	struct mt_snapshots *snapshots;        /* owned; NULL: none are taken */
 	struct mt_companion *companion;        /* NULL: nothing is to be done */
 	struct mt_collection files, abandoned; /* of this run; of others */
 	bool is_all_collected;                 /* of the others' */
@@ -240,6 +255,7 @@ static void run_done(struct run *r)
 	mt_collection_done(&r->files);
 	mt_collection_done(&r->abandoned);
 	mt_suppressions_free(r->suppressions);
+	mt_snapshots_free(r->snapshots);
 }
 
 /* ---- before ---- */
@@ -331,6 +347,25 @@ static int read_suppressions(struct run *r, struct mt_err *err)
 	return r->suppressions ? 0 : err->code;
 }
 
+static int parse_snapshots(struct run *r)
+{
+	const struct run_options *o = r->o;
+	struct mt_err err = {0};
+
+	r->snapshot_options.every_ns = o->snapshot_every_ns;
+	if (o->snapshot_every_ns && o->snapshot_every_ns < MT_SNAPSHOT_EVERY_MIN_NS) {
+		mt_complain("run: '--snapshot-every' is too short: 10ms is the least; see "
+			    "'memtrack run --help'");
+		return MT_EXIT_USAGE;
+	}
+	for (uint32_t i = 0; i < o->snapshot_on.count; i++)
+		if (mt_snapshot_parse(o->snapshot_on.text[i], &r->snapshot_options, &err)) {
+			mt_complain("run: --snapshot-on: %s; see 'memtrack run --help'", err.text);
+			return MT_EXIT_USAGE;
+		}
+	return 0;
+}
+
 /* Everything that can be refused; returns the exit status, 0: go on. */
 static int prepare(struct run *r, const struct mt_operands *operands)
 {
@@ -338,6 +373,8 @@ static int prepare(struct run *r, const struct mt_operands *operands)
 	enum mt_preflight_why why;
 	int code = check_heaps(r->o->heaps);
 
+	if (!code)
+		code = parse_snapshots(r);
 	if (code)
 		return code;
 	if (mt_pattern_check(r->o->output, &err)) {
@@ -445,6 +482,25 @@ static void tell_nothing(void)
 			    "before the tracker was loaded");
 }
 
+static void tell_snapshots(const struct run *r)
+{
+	struct mt_snapshots_result s = {0};
+
+	if (r->snapshots)
+		s = mt_snapshots_result(r->snapshots);
+	if (s.lost) /* also when quiet: they cannot be had again */
+		mt_complain("%" PRIu64 " of %" PRIu64 " snapshots could not be stored: %s", s.lost,
+			    s.lost + s.taken, s.why);
+}
+
+static void tell_series(const struct run *r, const struct mt_collect_item *f)
+{
+	if (f->series_why)
+		mt_complain("%s (pid %d): %s", f->program, (int)f->pid, f->series_why);
+	else if (f->series && !r->o->quiet && (r->o->report != REPORT_NONE || r->o->verbose))
+		mt_complain("wrote '%s'; 'memtrack timeline %s' shows it", f->series, f->path);
+}
+
 static void tell_files(const struct run *r)
 {
 	bool has_report = r->o->report != REPORT_NONE;
@@ -462,7 +518,9 @@ static void tell_files(const struct run *r)
 				    f->program, (int)f->pid, (int)f->pid);
 		else if (f->kind == MT_COLLECTED && ((has_report && !r->o->quiet) || r->o->verbose))
 			mt_complain("wrote '%s'", f->path);
+		tell_series(r, f);
 	}
+	tell_snapshots(r);
 	if (!r->files.count && !r->o->quiet)
 		tell_nothing();
 }
@@ -561,6 +619,24 @@ static bool finish(struct run *r)
 	return has_leaks;
 }
 
+static void ring(void *context)
+{
+	struct run *r = context;
+
+	mt_companion_ring(r->companion);
+}
+
+static int add_snapshots(struct run *r)
+{
+	if (!mt_snapshot_is_wanted(&r->snapshot_options))
+		return 0;
+	r->snapshots = mt_snapshots_new(&r->snapshot_options);
+	if (!r->snapshots)
+		return -ENOMEM;
+	r->task[r->task_count++] = mt_snapshots_task(r->snapshots);
+	return 0;
+}
+
 static void start_companion(struct run *r)
 {
 	struct mt_companion_run c = {
@@ -572,6 +648,9 @@ static void start_companion(struct run *r)
 	};
 	struct mt_err err = {0};
 
+	if (add_snapshots(r))
+		mt_complain("cannot allocate memory");
+	c.task_count = r->task_count;
 	if (mt_companion_start(&c, &r->companion, &err))
 		mt_complain("%s", err.text);
 }
@@ -584,6 +663,8 @@ static int launch(struct run *r, const struct mt_operands *operands)
 		.library = r->library,
 		.state_dir = r->dir.path,
 		.options = mt_buf_text(&r->words),
+		.on_usr2 = r->snapshot_options.on_signal ? ring : NULL,
+		.usr2_context = r,
 	};
 	struct mt_err err = {0};
 	int code;

@@ -121,7 +121,8 @@ static void put_columns(const struct mt_mts_table *before, const struct mt_mts_t
 }
 
 /* zstd's form of raw behind the fixed part, and zeros up to where the frame may end. */
-static int pack(const struct mt_buf *raw, struct mt_buf *out, struct mt_mts_frame *f)
+static int pack(const struct mt_buf *raw, uint32_t new_sites, struct mt_buf *out,
+		struct mt_mts_frame *f)
 {
 	size_t bound = ZSTD_compressBound(raw->len), start = out->len, least, packed;
 	if (raw->len > MT_MTS_FRAME_MAX / 2)
@@ -133,7 +134,7 @@ static int pack(const struct mt_buf *raw, struct mt_buf *out, struct mt_mts_fram
 		return -ENOMEM;
 	f->body_bytes = (uint32_t)packed;
 	f->raw_bytes = (uint32_t)raw->len;
-	least = (raw->len + MT_MTS_RATIO_MAX - 1) / MT_MTS_RATIO_MAX;
+	least = MT_MAX(raw->len / MT_MTS_RATIO_MAX, (size_t)new_sites / MT_MTS_SITES_RATIO) + 1;
 	f->frame_bytes = (uint32_t)MT_ALIGN_UP(MT_MAX(sizeof(*f) + packed, least), (size_t)8);
 	out->len = start + sizeof(*f) + packed;
 	return mt_buf_pad(out, 0, start + f->frame_bytes - out->len);
@@ -172,7 +173,7 @@ int mt_mts_encode(const struct mt_series_point *point, const struct mt_mts_table
 	f.flags |= before ? 0 : MT_MTS_KEY;
 	f.sites = now->count;
 	put_columns(before, now, &raw);
-	r = raw.failed ? -ENOMEM : pack(&raw, out, &f);
+	r = raw.failed ? -ENOMEM : pack(&raw, now->count - (before ? before->count : 0), out, &f);
 	if (r) {
 		mt_buf_truncate(out, start);
 		return r;
@@ -298,7 +299,8 @@ int mt_mts_decode(const struct mt_mts_frame *f, const uint8_t *body, struct mt_m
 		return -ENOMEM;
 	if (f->flags & MT_MTS_KEY)
 		table->count = 0;
-	if (f->sites < table->count)
+	if (f->sites < table->count ||
+	    f->sites - table->count > (uint64_t)f->frame_bytes * MT_MTS_SITES_RATIO)
 		return -EBADMSG;
 	if (ZSTD_decompress(raw, f->raw_bytes, body, f->body_bytes) != f->raw_bytes)
 		return -EBADMSG;

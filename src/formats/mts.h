@@ -16,7 +16,8 @@ enum {
 	MT_MTS_FRAME_MAGIC = 0x50414e53,
 	MT_MTS_FRAME_FIXED = 160,
 	MT_MTS_FRAME_MAX = 1 << 28,
-	MT_MTS_RATIO_MAX = 256,
+	MT_MTS_RATIO_MAX = 256,  /* raw bytes a byte of the frame */
+	MT_MTS_SITES_RATIO = 64, /* new sites a byte of the frame */
 	MT_MTS_SITES_MAX = 1 << 22,
 	MT_MTS_LIMIT_BYTES = 64 << 20, /* unless chosen otherwise */
 };

@@ -17,7 +17,7 @@
 #include "base/file.h"
 #include "formats/mtk_source.h"
 
-enum { FILE_MAX = 1 << 30 };
+enum { FILE_MAX = 1 << 30, CELLS_MAX = 1 << 26 };
 
 static int check_header(const uint8_t *data, size_t len, const char *name,
 			struct mt_mts_header *ret_h, struct mt_err *err)
@@ -134,7 +134,8 @@ static int count_sites(void *user, const struct mt_series_point *point,
 
 static void choose_columns(struct mt_series *s, uint32_t most)
 {
-	uint32_t count = MT_MAX(MT_MIN(most, s->point_count), 1u);
+	uint32_t count =
+		MT_MAX(MT_MIN(MT_MIN(most, s->point_count), CELLS_MAX / s->site_count), 1u);
 	s->column_count = count;
 	for (uint32_t i = 0; i < count; i++)
 		s->column[i] =

@@ -354,7 +354,8 @@ static int make_frame(struct mt_mts_writer *w, const struct mt_mts_place *place,
 		      struct open_series *s, struct mt_series_point *point,
 		      const struct mt_mts_table *table, struct mt_buf *frame)
 {
-	const struct mt_mts_table *before = is_known(w, s) ? &w->last : NULL;
+	bool has_before = is_known(w, s) && w->last.count <= table->count;
+	const struct mt_mts_table *before = has_before ? &w->last : NULL;
 	int r = mt_mts_encode(point, before, table, frame);
 	if (r || s->end + frame->len <= s->header.limit_bytes)
 		return r;
@@ -362,7 +363,9 @@ static int make_frame(struct mt_mts_writer *w, const struct mt_mts_place *place,
 		return -EFBIG;
 	r = thin(place, s, w);
 	mt_buf_truncate(frame, 0);
-	return r ? r : mt_mts_encode(point, &w->last, table, frame);
+	return r ? r
+		 : mt_mts_encode(point, w->last.count <= table->count ? &w->last : NULL, table,
+				 frame);
 }
 
 static int append(struct mt_mts_writer *w, const struct mt_mts_place *place, struct open_series *s,

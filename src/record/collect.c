@@ -7,11 +7,13 @@
 #include "record/collect.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "core/clock.h"
 #include "core/sys.h"
 #include "formats/mtk_read.h"
 #include "formats/mtk_write.h"
+#include "formats/mts_read.h"
 #include "record/pattern.h"
 #include "record/statedir.h"
 #include "target/process.h"
@@ -26,7 +28,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { COLLISIONS_MAX = 10000, STRING_MAX = 4096 };
+enum { COLLISIONS_MAX = 10000, STRING_MAX = 4096, SERIES_MAX = 1 << 30 };
 
 void mt_collection_done(struct mt_collection *c)
 {
@@ -36,6 +38,8 @@ void mt_collection_done(struct mt_collection *c)
 		free(c->item[i].path);
 		free(c->item[i].program);
 		free(c->item[i].why);
+		free(c->item[i].series);
+		free(c->item[i].series_why);
 	}
 	free(c->item);
 	*c = (struct mt_collection){0};
@@ -210,6 +214,61 @@ static int move_file(const struct job *job, char **ret_path, struct mt_err *err)
 	return 0;
 }
 
+/* A rename, or a copy where it leads to another file system. */
+static int move_plain(const char *from, const char *to, struct mt_err *err)
+{
+	mt_auto(free) char *data = NULL;
+	size_t len;
+	int code;
+
+	if (!rename(from, to))
+		return 0;
+	if (errno != EXDEV)
+		return mt_err_set_errno(err, errno, "cannot write '%s'", to);
+	code = mt_file_read(from, SERIES_MAX, &data, &len, err);
+	if (!code)
+		code = mt_file_write_atomic(to, data, len, 0600, err);
+	if (!code)
+		unlink(from);
+	return code;
+}
+
+/* The snapshots of a state file that was moved to `moved` go beside it. */
+static void move_series(const struct job *job, const char *moved, struct mt_collect_item *item)
+{
+	mt_auto(free) char *from = mt_mts_path(job->file);
+	mt_auto(free) char *shown = mt_mts_path(job->shown);
+	char *to = mt_mts_path(moved), *rest;
+	struct mt_err err = {0};
+	struct stat st;
+
+	if (!from || !shown || !to || lstat(from, &st) || !S_ISREG(st.st_mode)) {
+		free(to);
+		return;
+	}
+	if (asprintf(&rest, "%s.new", from) >= 0) { /* of a writer that was killed */
+		unlink(rest);
+		free(rest);
+	}
+	if (!move_plain(from, to, &err)) {
+		item->series = to;
+		return;
+	}
+	free(to);
+	if (asprintf(&item->series_why, "its snapshots stay in '%s': %s", shown, err.text) < 0)
+		item->series_why = NULL;
+}
+
+/* Gives up a state file, and the snapshots beside it. */
+static void remove_files(const char *file)
+{
+	mt_auto(free) char *series = mt_mts_path(file);
+
+	unlink(file);
+	if (series)
+		unlink(series);
+}
+
 static bool is_expired(const char *path)
 {
 	struct stat st;
@@ -218,12 +277,19 @@ static bool is_expired(const char *path)
 	       time(NULL) - st.st_mtime > (time_t)MT_COLLECT_KEEP_DAYS * 24 * 3600;
 }
 
-static bool is_too_large(const struct job *job)
+static uint64_t stored_bytes(const char *path)
 {
 	struct stat st;
 
-	return job->purse && !stat(job->file, &st) &&
-	       (uint64_t)st.st_blocks * 512 > job->purse->left.file_bytes;
+	return path && !stat(path, &st) ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+static bool is_too_large(const struct job *job)
+{
+	mt_auto(free) char *series = job->purse ? mt_mts_path(job->file) : NULL;
+
+	return job->purse &&
+	       stored_bytes(job->file) + stored_bytes(series) > job->purse->left.file_bytes;
 }
 
 /*
@@ -253,7 +319,7 @@ static int collect_file(struct job *job, struct mt_collection *c)
 	bool in_use = is_in_use(job, code);
 
 	if (code == -ENODATA && !in_use) { /* the process ended before it wrote anything */
-		unlink(job->file);
+		remove_files(job->file);
 		return 0;
 	}
 	if (!code) {
@@ -268,10 +334,14 @@ static int collect_file(struct job *job, struct mt_collection *c)
 				NULL);
 	if (!code)
 		code = move_file(job, &moved, &err);
-	if (!code)
-		return add_item(c, MT_COLLECTED, job->header.pid, moved, job->program, NULL);
+	if (!code) {
+		code = add_item(c, MT_COLLECTED, job->header.pid, moved, job->program, NULL);
+		if (!code)
+			move_series(job, moved, &c->item[c->count - 1]);
+		return code;
+	}
 	if (is_expired(job->file)) {
-		unlink(job->file);
+		remove_files(job->file);
 		return 0;
 	}
 	return add_item(c, MT_KEPT, job->header.pid, strdup(job->shown), job->program, err.text);
@@ -406,6 +476,29 @@ struct abandoned {
 	struct mt_collection *collection;
 };
 
+/* Snapshots whose state file is gone, since they could not be moved with it. */
+static void reap_series(const char *dir)
+{
+	DIR *d = opendir(dir);
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		mt_auto(free) char *path = mt_path_join(dir, e->d_name);
+		size_t len = strlen(e->d_name);
+
+		if (path && len > 4 && !strcmp(e->d_name + len - 4, ".mts") && is_expired(path)) {
+			char *state = path + strlen(path) - 1;
+
+			*state = 'k';
+			if (access(path, F_OK) && errno == ENOENT) {
+				*state = 's';
+				unlink(path);
+			}
+		}
+	}
+	if (d)
+		closedir(d);
+}
+
 static int collect_abandoned(void *context, const char *path)
 {
 	mt_auto(mt_statedir) struct mt_statedir dir = {.lock_fd = -1};
@@ -419,6 +512,7 @@ static int collect_abandoned(void *context, const char *path)
 		return 0;
 	common.pattern = pattern;
 	collect_names(path, path, NULL, &common, a->collection, NULL);
+	reap_series(path);
 	mt_statedir_remove(&dir);
 	return 0;
 }

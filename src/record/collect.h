@@ -5,7 +5,7 @@
 /*
  * Takes finished state files out of a private directory: each is compacted to the path its pattern
  * gives, then removed. A file is never removed before its compact form is complete; one that cannot
- * be written stays where it is.
+ * be written stays where it is. A series of snapshots beside a state file goes with it.
  */
 
 #include <stdbool.h>
@@ -26,9 +26,11 @@ enum mt_collect_kind {
 struct mt_collect_item {
 	enum mt_collect_kind kind;
 	pid_t pid;
-	char *path;    /* owned */
-	char *program; /* owned; last part of the executable's path */
-	char *why;     /* owned; NULL unless MT_KEPT */
+	char *path;       /* owned */
+	char *program;    /* owned; last part of the executable's path */
+	char *why;        /* owned; NULL unless MT_KEPT */
+	char *series;     /* owned; NULL: it has no snapshots, or they could not be moved: */
+	char *series_why; /* owned; where they stay, and why; NULL: they were moved */
 };
 
 struct mt_collection {

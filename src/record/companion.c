@@ -291,9 +291,9 @@ static void visit_tasks(struct mt_companion *c, struct known *k, int fd, bool is
 	for (size_t i = 0; k->is_ready && i < c->task_count; i++)
 		if (is_last || is_rung || k->due_ns[i] <= now)
 			visit(c, k, i, fd,
-			      is_last               ? MT_COMPANION_LAST
-			      : k->due_ns[i] <= now ? MT_COMPANION_DUE
-						    : MT_COMPANION_RUNG);
+			      is_last   ? MT_COMPANION_LAST
+			      : is_rung ? MT_COMPANION_RUNG
+					: MT_COMPANION_DUE);
 }
 
 static bool is_any_due(const struct mt_companion *c, const struct known *k, uint64_t now)

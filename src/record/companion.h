@@ -28,7 +28,7 @@ struct mt_companion_file {
 
 enum mt_companion_why {
 	MT_COMPANION_DUE,  /* the first visit, and then after each period */
-	MT_COMPANION_RUNG, /* somebody called mt_companion_ring() */
+	MT_COMPANION_RUNG, /* somebody called mt_companion_ring(); it may be due as well */
 	MT_COMPANION_LAST, /* its process has ended, became another program, or the run ends */
 };
 

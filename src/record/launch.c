@@ -25,13 +25,20 @@
 static const int forwarded[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 enum { FORWARDED = MT_ARRAY_LEN(forwarded) };
 
-static volatile sig_atomic_t child_pid; /* 0: not started or reaped */
+static volatile sig_atomic_t child_pid;           /* 0: not started or reaped */
+static const struct mt_launch *volatile launched; /* whose SIGUSR2 is ours; NULL: none */
 
 static void forward(int sig, siginfo_t *info, void *context)
 {
+	const struct mt_launch *l = launched;
 	int saved = errno;
 	pid_t child = child_pid;
 
+	if (sig == SIGUSR2 && l) {
+		l->on_usr2(l->usr2_context);
+		errno = saved;
+		return;
+	}
 	/* the child signalling its own process group has already reached itself */
 	if (child > 0 && info->si_code <= 0 && info->si_pid != child)
 		kill(child, sig);
@@ -49,15 +56,18 @@ static void hold_signals(sigset_t *ret_before)
 	sigprocmask(SIG_BLOCK, &set, ret_before);
 }
 
-static void install_handlers(struct sigaction *ret_old)
+static void install_handlers(const struct mt_launch *l, struct sigaction *ret_old)
 {
 	struct sigaction sa = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
 
 	sigemptyset(&sa.sa_mask);
+	launched = l->on_usr2 ? l : NULL;
 	for (int i = 0; i < FORWARDED; i++) {
+		bool is_own = l->on_usr2 && forwarded[i] == SIGUSR2;
+
 		sigaction(forwarded[i], NULL, &ret_old[i]);
 		/* a signal that was ignored when we started (nohup) stays ignored */
-		if (ret_old[i].sa_handler != SIG_IGN)
+		if (ret_old[i].sa_handler != SIG_IGN || is_own)
 			sigaction(forwarded[i], &sa, NULL);
 	}
 }
@@ -210,12 +220,13 @@ int mt_launch_run(const struct mt_launch *launch, struct mt_launch_end *ret_end,
 	if (!env)
 		return mt_err_no_memory(err);
 	hold_signals(&before.mask);
-	install_handlers(before.old);
+	install_handlers(launch, before.old);
 	code = start(launch, env, &before, &end.pid);
 	if (!code)
 		code = wait_for(end.pid, &end.status);
 	child_pid = 0;
 	restore_handlers(before.old);
+	launched = NULL;
 	sigprocmask(SIG_SETMASK, &before.mask, NULL); /* where nothing was started */
 	if (code)
 		return mt_err_set_errno(err, code, "cannot run '%s'", launch->path);

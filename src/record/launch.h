@@ -18,6 +18,12 @@ struct mt_launch {
 	const char *library;   /* absolute path of libmemtrack.so */
 	const char *state_dir; /* where its state files go */
 	const char *options;   /* value of MEMTRACK_OPTIONS */
+	/*
+	 * SIGUSR2 is for us: it is not passed on, and this is called in its handler instead. NULL:
+	 * it is passed on as others.
+	 */
+	void (*on_usr2)(void *context);
+	void *usr2_context;
 };
 
 struct mt_launch_end {
