@@ -38,12 +38,17 @@ static int add_state(struct mt_live_states *s, const char *path)
 {
 	struct mt_live_state state = {0}, *item;
 	char exe[STRING_MAX] = "", command[STRING_MAX] = "";
+	int code;
 
 	for (size_t i = 0; i < s->count; i++)
 		if (!strcmp(s->item[i].path, path))
 			return 0;
-	if (mt_mtk_read_header(path, &state.header, NULL))
+	code = mt_mtk_read_header(path, &state.header, NULL);
+	if (code) {
+		/* not yet begun, or gone meanwhile */
+		s->unreadable += code != -ENODATA && code != -ENOENT;
 		return 0;
+	}
 	mt_mtk_read_string(path, state.header.exe_string, exe, sizeof(exe), NULL);
 	mt_mtk_read_string(path, state.header.cmdline_string, command, sizeof(command), NULL);
 	command[strcspn(command, " ")] = 0;
@@ -98,6 +103,7 @@ static int add_running_in(struct mt_live_states *s, const char *path)
 	for (size_t i = 0; i < all.count && !code; i++)
 		if (all.item[i].is_running)
 			code = add_state(s, all.item[i].path);
+	s->unreadable += all.unreadable;
 	return code;
 }
 

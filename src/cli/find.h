@@ -22,6 +22,7 @@ struct mt_live_state {
 struct mt_live_states {
 	struct mt_live_state *item; /* owned; sorted by pid, then start */
 	size_t count, capacity;
+	uint64_t unreadable; /* files with a state's name that are none, or may not be read */
 };
 
 void mt_live_states_done(struct mt_live_states *s);

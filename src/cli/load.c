@@ -55,12 +55,10 @@ void mt_loaded_done(struct mt_loaded *l)
 	*l = (struct mt_loaded){0};
 }
 
-int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)
+int mt_loaded_take(struct mt_loaded *l, struct mt_profile *p)
 {
 	const struct mt_profile **profile;
 	struct mt_symbols **symbols;
-	struct mt_profile *p;
-	int code;
 
 	profile = mt_alloc_grow(l->profile, &l->profile_capacity, l->count + 1, sizeof(*profile));
 	if (profile)
@@ -68,14 +66,23 @@ int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)
 	symbols = mt_alloc_grow(l->symbols, &l->symbols_capacity, l->count + 1, sizeof(*symbols));
 	if (symbols)
 		l->symbols = symbols;
-	if (!profile || !symbols)
-		return mt_err_no_memory(err);
-	code = mt_mtk_read(path, &p, err);
-	if (code)
-		return code;
+	if (!profile || !symbols) {
+		mt_profile_free(p);
+		return -ENOMEM;
+	}
 	l->profile[l->count] = p;
 	l->symbols[l->count++] = NULL;
 	return 0;
+}
+
+int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)
+{
+	struct mt_profile *p;
+	int code = mt_mtk_read(path, &p, err);
+
+	if (code)
+		return code;
+	return mt_loaded_take(l, p) ? mt_err_no_memory(err) : 0;
 }
 
 static int add_operand(struct mt_loaded *l, const char *operand, struct mt_err *err)
@@ -123,6 +130,13 @@ static uint32_t name_frames(void *context, const struct mt_profile *p, uint32_t 
 			.is_inlined = frame[i].is_inline,
 		};
 	return count;
+}
+
+void mt_loaded_set_symbols(struct mt_loaded *l, size_t at, struct mt_symbols *symbols)
+{
+	mt_symbols_free(l->symbols[at]);
+	l->symbols[at] = symbols;
+	l->names = (struct mt_names){.frames = name_frames, .context = l};
 }
 
 static bool show_progress(void *context, uint32_t done, uint32_t total)

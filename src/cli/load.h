@@ -26,6 +26,12 @@ MT_AUTO_DEFINE_INPLACE(mt_loaded, struct mt_loaded, mt_loaded_done)
 /* Reads one more state file. 0 or a negative errno value with *err. */
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err);
 
+/* Takes over a profile that was read elsewhere; on failure it is freed. 0 or -ENOMEM. */
+int mt_loaded_take(struct mt_loaded *l, struct mt_profile *p);
+
+/* Takes over the symbols of a profile, the at-th. */
+void mt_loaded_set_symbols(struct mt_loaded *l, size_t at, struct mt_symbols *symbols);
+
 enum mt_load_warnings { MT_LOAD_WARN_SOME = 0, MT_LOAD_WARN_ALL, MT_LOAD_WARN_NONE };
 enum { MT_LOAD_WARNINGS_SHOWN = 3 };
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes a state file for the command's tests.
- * usage: make_sample FILE [sample|hostile|missing|version|arch|order|unseen|wide]
+ * usage: make_sample FILE [sample|hostile|missing|version|arch|order|unseen|wide] [PID]
+ * With PID the file is as the tracker of that process, which runs now, would have it.
  */
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/file.h"
+#include "core/clock.h"
 #include "support/mtk_builder.h"
 
 /* Title of the terminal, a line of its own, bytes that are no UTF-8, CSI in C1, reversed text. */
@@ -114,6 +117,38 @@ static struct mtk_builder *make(const char *what)
 	return b;
 }
 
+/* The header of a process of this machine that runs. */
+static int make_live(struct mt_state_header *h, int32_t pid)
+{
+	mt_auto(free) char *text = NULL;
+	unsigned digits = 0;
+	struct timespec ts;
+	size_t len;
+
+	if (mt_file_read("/proc/sys/kernel/random/boot_id", 100, &text, &len, NULL))
+		return -1;
+	for (char *s = text; *s && digits < 32; s++) {
+		char two[2] = {*s, 0};
+
+		if (*s == '-' || *s == '\n')
+			continue;
+		h->boot_id[digits / 2] =
+			(uint8_t)(h->boot_id[digits / 2] << 4 | strtoul(two, NULL, 16));
+		digits++;
+	}
+#if defined(__aarch64__)
+	h->arch = MT_ARCH_AARCH64;
+#endif
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	h->mono_start_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	h->tick_start = mt_clock_ticks();
+	h->tick_mark = 0;
+	h->end_kind = MT_END_RUNNING;
+	h->proc_start = 0;
+	h->pid = pid;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct mtk_builder *b = make(argc > 2 ? argv[2] : "sample");
@@ -121,6 +156,12 @@ int main(int argc, char **argv)
 	size_t len;
 	int code = 1;
 
+	if (argc > 3) {
+		code = make_live(mtk_builder_header(b), atoi(argv[3])) ||
+		       mtk_builder_write_sparse(b, argv[1], 100000);
+		mtk_builder_free(b);
+		return code;
+	}
 	data = mtk_builder_bytes(b, &len);
 	if (argc >= 2 && data)
 		code = mt_file_write_atomic(argv[1], data, len, 0600, NULL) ? 1 : 0;

@@ -111,11 +111,11 @@ def wait_until(condition, seconds=20):
 def help_lists_the_commands(b):
     done = b.run("help")
     b.expect("status", done.returncode, 0)
-    b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), ["run", "report", "diff", "ps", "help"])
+    b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), ["run", "report", "diff", "ps", "metrics", "help"])
     b.expect("--help", b.run("--help").stdout, done.stdout)
     bare = b.run()
     b.expect("without a command", (bare.returncode, bare.stderr), (2, done.stdout))
-    for name in ["run", "report", "diff", "ps", "help"]:
+    for name in ["run", "report", "diff", "ps", "metrics", "help"]:
         a = b.run("help", name)
         b.expect(name + " --help", b.run(name, "--help").stdout, a.stdout)
         b.expect_in(name, a.stdout, "usage: memtrack %s " % name)
@@ -149,6 +149,9 @@ def usage_errors_name_what_was_wrong(b):
             "--by=colour", "f")
     b.fails(2, "diff: unexpected operand 'c'; see 'memtrack diff --help'", "diff", "a", "b", "c")
     b.fails(2, "ps: unexpected operand '1'; see 'memtrack ps --help'", "ps", "1")
+    b.fails(2, "metrics: --listen and --textfile exclude each other; see 'memtrack metrics --help'", "metrics",
+            "--listen=0", "--textfile=x")
+    b.fails(2, "metrics: --every needs --textfile; see 'memtrack metrics --help'", "metrics", "--every=1s")
     b.fails(2, "help: --man needs a command; see 'memtrack help --help'", "help", "--man")
     b.fails(2, "unknown command 'rnu', did you mean 'run'?", "help", "rnu")
     see = "; see 'memtrack run --help'"
@@ -163,7 +166,7 @@ def usage_errors_name_what_was_wrong(b):
 
 @test
 def man_pages_are_valid(b):
-    for name in ["run", "report", "diff", "ps", "help"]:
+    for name in ["run", "report", "diff", "ps", "metrics", "help"]:
         page = b.run("help", "--man", name).stdout
         for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"]:
             b.expect_in(name, page, "\n.SH " + section + "\n")
