@@ -8,10 +8,11 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "formats/mtk_modes.h"
 
 enum { STEPS_MAX = 1024 };
 
-static const char *string_at(struct mt_mtk_reader *rd, uint32_t offset)
+const char *mt_mtk_string(struct mt_mtk_reader *rd, uint32_t offset)
 {
 	if (!offset)
 		return "";
@@ -38,7 +39,7 @@ static int fill_modules(struct mt_mtk_reader *rd)
 			.lo = m->lo,
 			.hi = m->hi,
 			.bias = m->bias,
-			.path = string_at(rd, m->path_string),
+			.path = mt_mtk_string(rd, m->path_string),
 			.build_id_bytes = MT_MIN(m->build_id_bytes, (uint32_t)sizeof(to->build_id)),
 			.is_program = m->flags & MT_MODULE_PROGRAM,
 			.is_self = m->flags & MT_MODULE_SELF,
@@ -65,7 +66,7 @@ static void fill_node(struct mt_mtk_reader *rd, struct mt_profile_node *to,
 	if (to->kind > MT_FRAME_SOURCE)
 		to->kind = MT_FRAME_CALL;
 	if (to->kind == MT_FRAME_SOURCE) {
-		to->source_file = string_at(rd, (uint32_t)(n->pc >> 32));
+		to->source_file = mt_mtk_string(rd, (uint32_t)(n->pc >> 32));
 		to->source_line = (uint32_t)n->pc;
 		return;
 	}
@@ -146,7 +147,7 @@ static int fill_heaps(struct mt_mtk_reader *rd)
 	if (!p->heap)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < p->heap_count; i++) {
-		const char *name = i < count ? string_at(rd, raw[i].name_string) : "";
+		const char *name = i < count ? mt_mtk_string(rd, raw[i].name_string) : "";
 		if (!*name)
 			name = i < MT_ARRAY_LEN(names) ? names[i]
 						       : mt_arena_printf(p->arena, "heap %u", i);
@@ -168,7 +169,7 @@ static int fill_labels(struct mt_mtk_reader *rd)
 	p->label_count = count;
 	p->label[0] = "";
 	for (uint32_t i = 1; i < count; i++)
-		p->label[i] = string_at(rd, raw[i].name_string);
+		p->label[i] = mt_mtk_string(rd, raw[i].name_string);
 	return 0;
 }
 
@@ -197,6 +198,7 @@ static int fill_sites(struct mt_mtk_reader *rd)
 		to->heap = checked(rd, s->heap, p->heap_count, MT_MTK_BAD_SITE_HEAP);
 		to->label = checked(rd, s->label, p->label_count, MT_MTK_BAD_SITE_LABEL);
 		to->call = s->call;
+		to->regime = (uint16_t)checked(rd, s->regime, p->regime_count, MT_MTK_BAD_REGIME);
 		to->first_ns = mt_profile_clock_at(&rd->time.clock, s->first_unit);
 	}
 	return 0;
@@ -328,10 +330,10 @@ static void fill_header(struct mt_mtk_reader *rd)
 	p->ppid = h->ppid;
 	p->proc_start_ticks = h->proc_start;
 	memcpy(p->boot_id, h->boot_id, sizeof(p->boot_id));
-	p->exe = string_at(rd, h->exe_string);
-	p->cmdline = string_at(rd, h->cmdline_string);
-	p->output = string_at(rd, h->output_string);
-	p->options = string_at(rd, h->options_string);
+	p->exe = mt_mtk_string(rd, h->exe_string);
+	p->cmdline = mt_mtk_string(rd, h->cmdline_string);
+	p->output = mt_mtk_string(rd, h->output_string);
+	p->options = mt_mtk_string(rd, h->options_string);
 	p->arch = h->arch;
 	p->libc = h->libc;
 	p->door = h->door;
@@ -377,6 +379,10 @@ static void place_block(struct mt_mtk_reader *rd, struct mt_profile_block *b)
 	struct mt_profile_cell *c = &p->cell[b->cell];
 	if (c->site) {
 		b->heap = p->site[c->site].heap;
+		if (p->site[c->site].regime) {
+			mt_mtk_place_sample(rd, b);
+			return;
+		}
 		c->live_count++;
 		c->live_bytes += b->size;
 	} else {
@@ -390,6 +396,25 @@ static void place_block(struct mt_mtk_reader *rd, struct mt_profile_block *b)
 	p->heap[b->heap].live_bytes += b->size;
 }
 
+static int adopt_blocks(struct mt_mtk_reader *rd)
+{
+	struct mt_profile *p = rd->profile;
+	if (!rd->blocks)
+		return 0;
+	int r = mt_arena_adopt(p->arena, rd->block);
+	if (r)
+		return r;
+	p->block = rd->block;
+	p->blocks = rd->blocks;
+	rd->block = NULL;
+	r = rd->block_key ? mt_arena_adopt(p->arena, rd->block_key) : 0;
+	if (r)
+		return r;
+	p->block_key = rd->block_key;
+	rd->block_key = NULL;
+	return 0;
+}
+
 static int fill_blocks(struct mt_mtk_reader *rd)
 {
 	struct mt_profile *p = rd->profile;
@@ -401,15 +426,7 @@ static int fill_blocks(struct mt_mtk_reader *rd)
 	}
 	p->block_count = p->heap[MT_HEAP_MALLOC].live_count;
 	p->block_bytes = p->heap[MT_HEAP_MALLOC].live_bytes;
-	if (!rd->blocks)
-		return 0;
-	int r = mt_arena_adopt(p->arena, rd->block);
-	if (r)
-		return r;
-	p->block = rd->block;
-	p->blocks = rd->blocks;
-	rd->block = NULL;
-	return 0;
+	return adopt_blocks(rd);
 }
 
 int mt_mtk_fill(struct mt_mtk_reader *rd)
@@ -423,6 +440,8 @@ int mt_mtk_fill(struct mt_mtk_reader *rd)
 	if (!r)
 		r = fill_labels(rd);
 	if (!r)
+		r = mt_mtk_fill_regimes(rd);
+	if (!r)
 		r = fill_sites(rd);
 	if (!r)
 		r = fill_threads(rd);
@@ -431,6 +450,12 @@ int mt_mtk_fill(struct mt_mtk_reader *rd)
 	if (!r)
 		r = fill_cells(rd);
 	if (!r)
+		r = mt_mtk_fill_modes(rd);
+	if (!r)
+		r = mt_mtk_fill_samples(rd);
+	if (!r)
 		r = fill_blocks(rd);
+	if (!r)
+		mt_mtk_close_samples(rd);
 	return r;
 }

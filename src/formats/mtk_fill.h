@@ -29,6 +29,8 @@ enum mt_mtk_damage {
 	MT_MTK_BAD_BLOCK_CELL,
 	MT_MTK_BAD_HIST,
 	MT_MTK_BAD_THREAD,
+	MT_MTK_BAD_REGIME,
+	MT_MTK_BAD_SAMPLED,
 	MT_MTK_DAMAGES,
 };
 
@@ -42,7 +44,9 @@ struct mt_mtk_reader {
 	const char *strings; /* of the profile's arena; a NUL stands at strings_len */
 	uint32_t strings_len;
 	struct mt_profile_block *block; /* owned; cell and heap are not checked yet */
-	size_t block_cap, blocks;
+	uint64_t *block_key;            /* owned; of each block; NULL: not wanted */
+	size_t block_cap, key_cap, blocks;
+	bool has_keys;
 	struct mt_mtk_stale stale;
 	uint64_t damage[MT_MTK_DAMAGES];
 	uint64_t warned_kinds; /* bit: this kind of region was reported */
@@ -55,5 +59,8 @@ struct mt_mtk_reader {
  * wrong is counted in rd->damage. 0 or -ENOMEM.
  */
 int mt_mtk_fill(struct mt_mtk_reader *rd);
+
+/* The string at an offset, "" and counted as damage when it is not in the file. Of the profile. */
+const char *mt_mtk_string(struct mt_mtk_reader *rd, uint32_t offset);
 
 #endif

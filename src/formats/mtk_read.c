@@ -29,6 +29,8 @@ static const char *const damage_text[MT_MTK_DAMAGES] = {
 	[MT_MTK_BAD_BLOCK_CELL] = "live blocks with counters that are not in the file",
 	[MT_MTK_BAD_HIST] = "counters with a size histogram that is not in the file",
 	[MT_MTK_BAD_THREAD] = "threads whose counters are not in the file",
+	[MT_MTK_BAD_REGIME] = "ways of sampling that are not in the file or cannot be",
+	[MT_MTK_BAD_SAMPLED] = "sampled counters whose estimates are not in the file",
 };
 
 enum { PEAK_TRIES = 3, BLOCK_TRIES = 4 };
@@ -43,7 +45,13 @@ static void reader_done(struct mt_mtk_reader *rd)
 	free(rd->raw.node);
 	free(rd->raw.heap);
 	free(rd->raw.label);
+	free(rd->raw.regime);
+	free(rd->raw.sampled);
+	free(rd->raw.stats);
+	free(rd->raw.big);
+	free(rd->raw.change);
 	free(rd->block);
+	free(rd->block_key);
 	mt_mtk_stale_done(&rd->stale);
 	mt_profile_free(rd->profile);
 }
@@ -110,13 +118,14 @@ static int copy_run(void *user, const void *elems, uint64_t first, uint64_t coun
  * of elements, at least 1, in *ret_count. NULL without memory; everything else that goes wrong
  * becomes a warning and zeros.
  */
-static void *load_table(struct mt_mtk_reader *rd, uint32_t kind, uint32_t *ret_count)
+static void *load_table_upto(struct mt_mtk_reader *rd, uint32_t kind, uint32_t max,
+			     uint32_t *ret_count)
 {
 	mt_mtk_source_refresh(&rd->source, kind);
 	const struct mt_mtk_region *r = mt_mtk_source_region(&rd->source, kind);
 	struct mt_mtk_region bounded = *r;
 	struct table t = {.elem_bytes = mt_mtk_elem_bytes(kind), .stride = r->elem_bytes};
-	bounded.count = MT_MIN(r->count, (uint64_t)UINT32_MAX - 1);
+	bounded.count = MT_MIN(r->count, max);
 	/* one more: a table is never empty, and strings get a NUL behind the last */
 	t.to = mt_alloc_zero((size_t)bounded.count + 1, t.elem_bytes);
 	if (!t.to)
@@ -129,6 +138,11 @@ static void *load_table(struct mt_mtk_reader *rd, uint32_t kind, uint32_t *ret_c
 	warn_region(rd, r, walk);
 	*ret_count = MT_MAX((uint32_t)bounded.count, 1u);
 	return t.to;
+}
+
+static void *load_table(struct mt_mtk_reader *rd, uint32_t kind, uint32_t *ret_count)
+{
+	return load_table_upto(rd, kind, UINT32_MAX - 1, ret_count);
 }
 
 /* ---- blocks ---- */
@@ -174,6 +188,17 @@ static struct mt_profile_block block_of(const union block_elem *e, uint32_t kind
 	};
 }
 
+/* Names the block among all that the process ever has: its address and when it was made. */
+static uint64_t key_of(const union block_elem *e, uint32_t kind)
+{
+	uint32_t unit = kind == MT_REGION_LIVE ? e->live.unit : e->large.unit;
+	uint32_t sequence = kind == MT_REGION_LIVE ? e->live.sequence : e->large.sequence;
+	uint64_t x = e->place * 0x9e3779b97f4a7c15u ^ ((uint64_t)unit << 32 | sequence);
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+	return x ^ x >> 32;
+}
+
 static int visit_large(void *user, const void *elems, uint64_t first, uint64_t count)
 {
 	const struct block_walk *w = user;
@@ -195,6 +220,15 @@ static int is_stale(struct mt_mtk_reader *rd, uint32_t kind, const union block_e
 	return mt_mtk_stale_note_small(&rd->stale, e->place);
 }
 
+static int grow_keys(struct mt_mtk_reader *rd, size_t count)
+{
+	uint64_t *grown = mt_alloc_grow(rd->block_key, &rd->key_cap, count, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	rd->block_key = grown;
+	return 0;
+}
+
 static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t count)
 {
 	const struct block_walk *w = user;
@@ -205,6 +239,8 @@ static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t 
 	if (!grown)
 		return -ENOMEM;
 	rd->block = grown;
+	if (rd->has_keys && grow_keys(rd, rd->blocks + count))
+		return -ENOMEM;
 	for (uint64_t i = 0; i < count; i++) {
 		union block_elem e;
 		memcpy(&e, (const uint8_t *)elems + i * w->region->elem_bytes, bytes);
@@ -214,8 +250,11 @@ static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t 
 		int stale = e.place ? is_stale(rd, kind, &e) : 0;
 		if (stale < 0)
 			return stale;
-		if (e.place && !stale)
-			rd->block[rd->blocks++] = block_of(&e, kind);
+		if (!e.place || stale)
+			continue;
+		if (rd->has_keys)
+			rd->block_key[rd->blocks] = key_of(&e, kind);
+		rd->block[rd->blocks++] = block_of(&e, kind);
 	}
 	return 0;
 }
@@ -282,14 +321,25 @@ static uint64_t count_events(const struct mt_state_thread *t, uint32_t count)
 	return sum;
 }
 
+static uint64_t count_stats(const struct mt_state_stats *s, uint32_t count)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t k = 0; k < MT_SIZE_BUCKETS; k++)
+			sum += s[i].size_class[k].allocs + s[i].size_class[k].frees;
+	return sum;
+}
+
 /* Events of all threads so far; rows that are not there count as none. */
 static int events_so_far(struct mt_mtk_reader *rd, uint64_t *ret_events)
 {
-	uint32_t count;
-	mt_auto(free) struct mt_state_thread *t = load_table(rd, MT_REGION_THREADS, &count);
-	if (!t)
+	uint32_t threads, stats;
+	mt_auto(free) struct mt_state_thread *t = load_table(rd, MT_REGION_THREADS, &threads);
+	mt_auto(free) struct mt_state_stats *s =
+		load_table_upto(rd, MT_REGION_STATS, threads, &stats);
+	if (!t || !s)
 		return -ENOMEM;
-	*ret_events = count_events(t, count);
+	*ret_events = count_events(t, threads) + count_stats(s, stats);
 	return 0;
 }
 
@@ -301,7 +351,10 @@ static int load_cells(struct mt_mtk_reader *rd)
 		struct mt_state_header before = rd->raw.header;
 		free(rd->raw.cell);
 		rd->raw.cell = load_table(rd, MT_REGION_CELLS, &rd->raw.cell_count);
-		if (!rd->raw.cell)
+		free(rd->raw.sampled);
+		rd->raw.sampled = load_table_upto(rd, MT_REGION_SAMPLED, rd->raw.cell_count,
+						  &rd->raw.sampled_count);
+		if (!rd->raw.cell || !rd->raw.sampled)
 			return -ENOMEM;
 		if (!rd->moving || mt_mtk_source_header(&rd->source, &rd->raw.header) ||
 		    rd->raw.header.peak_epoch == before.peak_epoch || i == PEAK_TRIES)
@@ -309,19 +362,33 @@ static int load_cells(struct mt_mtk_reader *rd)
 	}
 }
 
+/* What is there only in other modes than full, and names threads and strings. */
+static int load_modes(struct mt_mtk_reader *rd)
+{
+	struct mt_mtk_raw *raw = &rd->raw;
+	raw->big = load_table(rd, MT_REGION_BIG, &raw->big_count);
+	raw->change = load_table(rd, MT_REGION_CHANGES, &raw->change_count);
+	return raw->big && raw->change ? 0 : -ENOMEM;
+}
+
 /* The other tables, in the order users before what they name. */
 static int load_named(struct mt_mtk_reader *rd)
 {
 	struct mt_mtk_raw *raw = &rd->raw;
+	int r = load_modes(rd);
+	if (r)
+		return r;
 	raw->thread = load_table(rd, MT_REGION_THREADS, &raw->thread_count);
+	raw->stats = load_table_upto(rd, MT_REGION_STATS, raw->thread_count, &raw->stats_count);
 	raw->hist = load_table(rd, MT_REGION_HISTS, &raw->hist_count);
 	raw->site = load_table(rd, MT_REGION_SITES, &raw->site_count);
 	raw->node = load_table(rd, MT_REGION_NODES, &raw->node_count);
 	raw->module = load_table(rd, MT_REGION_MODULES, &raw->module_count);
 	raw->heap = load_table(rd, MT_REGION_HEAPS, &raw->heap_count);
 	raw->label = load_table(rd, MT_REGION_LABELS, &raw->label_count);
+	raw->regime = load_table(rd, MT_REGION_REGIMES, &raw->regime_count);
 	if (!raw->thread || !raw->hist || !raw->site || !raw->node || !raw->module || !raw->heap ||
-	    !raw->label)
+	    !raw->label || !raw->regime || !raw->stats)
 		return -ENOMEM;
 	return load_strings(rd);
 }
@@ -331,6 +398,8 @@ static int load_raw(struct mt_mtk_reader *rd, uint64_t *ret_in_flight)
 {
 	uint64_t before = 0;
 	int r = rd->moving ? events_so_far(rd, &before) : 0;
+	/* regimes are made before the first sample */
+	rd->has_keys = mt_mtk_source_region(&rd->source, MT_REGION_REGIMES)->count > 1;
 	if (!r)
 		r = note_large(rd);
 	if (!r)
@@ -351,7 +420,8 @@ static int load_raw(struct mt_mtk_reader *rd, uint64_t *ret_in_flight)
 	/* the counters hold what was freed out of sight */
 	*ret_in_flight += rd->stale.count;
 	if (rd->moving)
-		*ret_in_flight += count_events(rd->raw.thread, rd->raw.thread_count) - before;
+		*ret_in_flight += count_events(rd->raw.thread, rd->raw.thread_count) +
+				  count_stats(rd->raw.stats, rd->raw.stats_count) - before;
 	return 0;
 }
 
@@ -369,13 +439,19 @@ static int load_raw_stacks(struct mt_mtk_reader *rd)
 	raw->cell = no_table(MT_REGION_CELLS, &raw->cell_count);
 	raw->thread = no_table(MT_REGION_THREADS, &raw->thread_count);
 	raw->hist = no_table(MT_REGION_HISTS, &raw->hist_count);
+	raw->sampled = no_table(MT_REGION_SAMPLED, &raw->sampled_count);
+	raw->stats = no_table(MT_REGION_STATS, &raw->stats_count);
+	raw->big = no_table(MT_REGION_BIG, &raw->big_count);
+	raw->change = no_table(MT_REGION_CHANGES, &raw->change_count);
 	raw->site = load_table(rd, MT_REGION_SITES, &raw->site_count);
 	raw->node = load_table(rd, MT_REGION_NODES, &raw->node_count);
 	raw->module = load_table(rd, MT_REGION_MODULES, &raw->module_count);
 	raw->heap = load_table(rd, MT_REGION_HEAPS, &raw->heap_count);
 	raw->label = load_table(rd, MT_REGION_LABELS, &raw->label_count);
+	raw->regime = load_table(rd, MT_REGION_REGIMES, &raw->regime_count);
 	if (!raw->cell || !raw->thread || !raw->hist || !raw->site || !raw->node || !raw->module ||
-	    !raw->heap || !raw->label)
+	    !raw->heap || !raw->label || !raw->sampled || !raw->stats || !raw->big ||
+	    !raw->change || !raw->regime)
 		return -ENOMEM;
 	raw->header.threads_seen = 0; /* none is missed */
 	return load_strings(rd);

@@ -38,6 +38,12 @@ static const struct {
 	[MT_REGION_LARGE] = {"large blocks", sizeof(struct mt_state_large)},
 	[MT_REGION_HEAPS] = {"heaps", sizeof(struct mt_state_heap)},
 	[MT_REGION_LABELS] = {"labels", sizeof(struct mt_state_label)},
+	[MT_REGION_STATS] = {"statistics", sizeof(struct mt_state_stats)},
+	[MT_REGION_BIG] = {"big blocks", sizeof(struct mt_state_big)},
+	[MT_REGION_REGIMES] = {"sampling regimes", sizeof(struct mt_state_regime)},
+	[MT_REGION_SAMPLED] = {"estimates", sizeof(struct mt_state_sampled)},
+	[MT_REGION_CHANGES] = {"changes", sizeof(struct mt_state_change)},
+	[MT_REGION_REQUEST] = {"requests", 1},
 };
 
 uint32_t mt_mtk_elem_bytes(uint32_t kind)
@@ -127,6 +133,8 @@ static void check_region(const struct mt_mtk_source *s, const struct mt_state_re
 	r->count = count;
 	if (row->kind == MT_REGION_LIVE || row->kind == MT_REGION_LARGE)
 		return; /* walked, not indexed: holes cost nothing */
+	if (row->kind == MT_REGION_SAMPLED || row->kind == MT_REGION_STATS)
+		return; /* holes are common, and no more is read than the table beside it has */
 	uint64_t bytes = count * row->elem_bytes;
 	if (s->data || bytes <= HOLES_FREE_BYTES)
 		return;

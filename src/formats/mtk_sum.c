@@ -111,6 +111,20 @@ static void at_peak(const struct mt_state_cell *c, const struct mt_state_header 
 	}
 }
 
+static void add_sample(struct mt_profile *p, uint32_t number)
+{
+	const struct mt_profile_site *s = &p->site[number];
+	for (uint32_t i = 0; p->site_sample && s->regime && i < s->cell_count; i++) {
+		const struct mt_profile_sample *c =
+			&p->cell_sample[p->cell_by_site[s->first_cell + i]];
+		struct mt_profile_sample *to = &p->site_sample[number];
+		to->allocs += c->allocs;
+		to->frees += c->frees;
+		mt_estimate_merge(&to->total, &c->total);
+		mt_estimate_merge(&to->live, &c->live);
+	}
+}
+
 static void sum_site(struct mt_profile *p, uint32_t number, const struct mt_mtk_raw *raw)
 {
 	struct mt_profile_site *s = &p->site[number];
@@ -132,6 +146,7 @@ static void sum_site(struct mt_profile *p, uint32_t number, const struct mt_mtk_
 			k.unpublished, MT_MAX(step, magnitude(held_back(c->bytes - c->freed_bytes,
 									c->published))));
 	}
+	add_sample(p, number);
 	s->at_peak_bytes = positive(peak_bytes);
 	s->at_peak_count = positive(peak_count);
 	k.live = minus(s->counts.bytes, s->counts.freed_bytes);
@@ -152,41 +167,145 @@ static void sum_custom_heaps(struct mt_profile *p)
 	}
 }
 
-static void sum_process(struct mt_profile *p, const struct mt_mtk_raw *raw)
+/* What the threads' rows say of live bytes and peaks. Samples are among them, weighed. */
+static struct peak sum_rows(const struct mt_profile *p, const struct mt_mtk_raw *raw)
 {
 	const struct mt_state_header *h = &raw->header;
+	int64_t step = (int64_t)MT_MIN(h->peak_bound_bytes, (uint64_t)INT64_MAX);
 	struct peak k = {.published = h->peak_bytes};
+	uint64_t freed = 0;
 	bool reused = false;
 	for (uint32_t i = 1; i < p->thread_count; i++) {
+		const struct mt_state_thread *t = &raw->thread[i];
+		const struct mt_state_totals *sum = &t->totals[MT_CLASS_MALLOC];
+		reused |= t->reuse_count > 0;
+		k.bytes += sum->bytes;
+		freed += sum->freed_bytes;
+		k.sum_of_peaks = add_clamped(k.sum_of_peaks, (int64_t)positive(t->peak_bytes));
+		if (t->state)
+			k.unpublished = add_clamped(
+				k.unpublished,
+				MT_MAX(step, magnitude(held_back(sum->bytes - sum->freed_bytes,
+								 t->published))));
+	}
+	if (reused && h->threads_seen > 1) /* a row's peak is then of its last thread only */
+		k.sum_of_peaks = INT64_MAX;
+	k.live = minus(k.bytes, freed);
+	return k;
+}
+
+static void set_peak(const struct peak *k, const struct mt_state_header *h, uint64_t *ret_peak,
+		     uint64_t *ret_bound)
+{
+	uint64_t peak = MT_MAX(positive(k->published), positive(k->sum_of_peaks));
+	*ret_bound = 0;
+	if (h->threads_seen <= 1)
+		*ret_peak = MT_MIN(MT_MAX(peak, k->live), k->bytes);
+	else
+		bound_peak(k, ret_peak, ret_bound);
+}
+
+static void sum_process(struct mt_profile *p, const struct mt_mtk_raw *raw)
+{
+	struct peak k = sum_rows(p, raw);
+	for (uint32_t i = 1; i < p->thread_count; i++) {
 		const struct mt_profile_thread *t = &p->thread[i];
-		const struct mt_state_thread *rt = &raw->thread[i];
-		int64_t step = (int64_t)MT_MIN(h->peak_bound_bytes, (uint64_t)INT64_MAX);
 		add_counts(&p->totals, &t->heap[MT_CLASS_MALLOC]);
 		for (uint32_t c = MT_CLASS_MALLOC; c <= MT_CLASS_BRK; c++)
 			add_counts(&p->heap[c].counts, &t->heap[c]);
 		p->reallocs += t->reallocs;
 		p->unknown_frees += t->unknown_frees;
 		p->failed_allocs += t->failed_allocs;
-		reused |= t->reuse_count > 0;
-		k.sum_of_peaks = add_clamped(k.sum_of_peaks, (int64_t)positive(t->peak_bytes));
-		if (rt->state)
-			k.unpublished = add_clamped(
-				k.unpublished,
-				MT_MAX(step, magnitude(held_back((uint64_t)t->live_bytes,
-								 rt->published))));
 	}
 	p->live_count = minus(p->totals.allocs, p->totals.frees);
 	p->live_bytes = minus(p->totals.bytes, p->totals.freed_bytes);
-	k.live = p->live_bytes;
-	k.bytes = p->totals.bytes;
-	if (h->threads_seen <= 1) {
-		uint64_t peak = MT_MAX(positive(k.published), positive(k.sum_of_peaks));
-		p->peak_bytes = MT_MIN(MT_MAX(peak, k.live), k.bytes);
-	} else {
-		if (reused) /* a row's peak is then of its last thread only */
-			k.sum_of_peaks = INT64_MAX;
-		bound_peak(&k, &p->peak_bytes, &p->peak_bound_bytes);
+	set_peak(&k, &raw->header, &p->peak_bytes, &p->peak_bound_bytes);
+}
+
+/* A thread's statistics become part of its counters. */
+static void add_thread_stats(struct mt_profile *p, uint32_t thread)
+{
+	const struct mt_profile_stats *st = &p->stats[thread];
+	struct mt_profile_thread *t = &p->thread[thread];
+	struct mt_profile_counts sum = {0};
+	bool had_full = t->heap[MT_CLASS_MALLOC].allocs > 0;
+	for (unsigned i = 0; i < MT_PROFILE_SIZES; i++)
+		add_counts(&sum, &st->size[i]);
+	add_counts(&t->heap[MT_CLASS_MALLOC], &sum);
+	add_counts(&p->stats_counts, &sum);
+	t->live_bytes = add_clamped(t->live_bytes, st->live_bytes);
+	t->peak_bytes = had_full ? MT_MAX(t->peak_bytes, st->peak_bytes) : st->peak_bytes;
+}
+
+/* The process's peak in the statistics, by the same rule as that of recorded blocks. */
+static void sum_stats_peak(const struct mt_profile *p, const struct mt_mtk_raw *raw,
+			   uint64_t *ret_peak, uint64_t *ret_bound)
+{
+	const struct mt_state_header *h = &raw->header;
+	int64_t step = (int64_t)MT_MIN(h->peak_bound_bytes, (uint64_t)INT64_MAX);
+	struct peak k = {.published = h->stats_peak_bytes, .bytes = p->stats_counts.bytes};
+	bool reused = false;
+	for (uint32_t i = 1; i < p->thread_count; i++) {
+		const struct mt_profile_stats *st = &p->stats[i];
+		reused |= raw->thread[i].reuse_count > 0;
+		k.sum_of_peaks = add_clamped(k.sum_of_peaks, (int64_t)positive(st->peak_bytes));
+		if (raw->thread[i].state && i < raw->stats_count)
+			k.unpublished = add_clamped(
+				k.unpublished,
+				MT_MAX(step, magnitude(held_back((uint64_t)st->live_bytes,
+								 raw->stats[i].published))));
 	}
+	if (reused && h->threads_seen > 1)
+		k.sum_of_peaks = INT64_MAX;
+	k.live = minus(p->stats_counts.bytes, p->stats_counts.freed_bytes);
+	set_peak(&k, h, ret_peak, ret_bound);
+}
+
+/*
+ * The highest sum of what was recorded in full at one time and counted at another. With samples,
+ * the other peak is one of full blocks and of estimates; without, the sum lies between the higher
+ * peak and both added.
+ */
+static void join_peaks(struct mt_profile *p, uint64_t peak, uint64_t bound, bool has_samples)
+{
+	uint64_t full = p->peak_bytes, full_bound = p->peak_bound_bytes;
+	uint64_t low = MT_MAX(MT_MAX(minus(full, full_bound), minus(peak, bound)), p->live_bytes);
+	p->peak_bytes = MT_MAX(MT_MAX(full, peak), low);
+	if (has_samples) {
+		p->peak_is_estimate = true;
+		return;
+	}
+	p->peak_bound_bytes =
+		MT_MAX(minus(full + full_bound + peak + bound, p->peak_bytes), p->peak_bytes - low);
+}
+
+/* What was counted without a record joins the totals. */
+static void sum_stats(struct mt_profile *p, const struct mt_mtk_raw *raw)
+{
+	const struct mt_state_header *h = &raw->header;
+	bool had_full = p->totals.allocs > 0, has_samples = p->sample_blocks > 0;
+	uint64_t peak, bound;
+	if (!p->stats)
+		return;
+	for (uint32_t i = 1; i < p->thread_count; i++) {
+		add_thread_stats(p, i);
+		has_samples |= p->stats[i].sampled > 0;
+	}
+	sum_stats_peak(p, raw, &peak, &bound);
+	add_counts(&p->totals, &p->stats_counts);
+	add_counts(&p->heap[MT_HEAP_MALLOC].counts, &p->stats_counts);
+	p->live_count = minus(p->totals.allocs, p->totals.frees);
+	p->live_bytes = minus(p->totals.bytes, p->totals.freed_bytes);
+	p->heap[MT_HEAP_MALLOC].live_count += minus(p->stats_counts.allocs, p->stats_counts.frees);
+	p->heap[MT_HEAP_MALLOC].live_bytes +=
+		minus(p->stats_counts.bytes, p->stats_counts.freed_bytes);
+	if (had_full) {
+		join_peaks(p, peak, bound, has_samples);
+		return;
+	}
+	p->peak_bytes = peak;
+	p->peak_bound_bytes = bound;
+	p->peak_ns = mt_profile_clock_at(&p->clock, (uint32_t)h->stats_peak_unit);
 }
 
 int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw)
@@ -198,5 +317,6 @@ int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw)
 	for (uint32_t i = 1; i < p->site_count; i++)
 		sum_site(p, i, raw);
 	sum_process(p, raw);
+	sum_stats(p, raw);
 	return 0;
 }

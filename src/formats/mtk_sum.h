@@ -23,13 +23,20 @@ struct mt_mtk_raw {
 	struct mt_state_node *node;
 	struct mt_state_heap *heap;
 	struct mt_state_label *label;
+	struct mt_state_regime *regime;
+	struct mt_state_sampled *sampled; /* at least as long as the cells */
+	struct mt_state_stats *stats;     /* at least as long as the threads */
+	struct mt_state_big *big;
+	struct mt_state_change *change;
 	uint32_t cell_count, hist_count, site_count, thread_count;
 	uint32_t module_count, node_count, heap_count, label_count;
+	uint32_t regime_count, sampled_count, stats_count, big_count, change_count;
 };
 
 /*
  * Fills what p's sites, heaps and the process get by adding up. p's cells are complete, with site
- * and thread in range, and so is p->site[].heap. 0 or -ENOMEM.
+ * and thread in range, and so is p->site[].heap; p's samples and statistics are filled in. 0 or
+ * -ENOMEM.
  */
 int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw);
 

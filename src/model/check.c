@@ -22,7 +22,7 @@ static struct sums sum_cells(const struct mt_profile *p)
 	struct sums s = {0};
 	for (uint32_t i = 1; i < p->cell_count; i++) {
 		const struct mt_profile_cell *c = &p->cell[i];
-		if (!c->site || p->site[c->site].heap)
+		if (!c->site || p->site[c->site].heap || p->site[c->site].regime)
 			continue;
 		s.allocs += c->counts.allocs;
 		s.frees += c->counts.frees;
@@ -58,10 +58,22 @@ static uint64_t minus(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
+/* What the threads counted of blocks that were recorded one by one. */
+static struct mt_profile_counts recorded(const struct mt_profile *p)
+{
+	return (struct mt_profile_counts){
+		p->totals.allocs - p->stats_counts.allocs,
+		p->totals.frees - p->stats_counts.frees,
+		p->totals.bytes - p->stats_counts.bytes,
+		p->totals.freed_bytes - p->stats_counts.freed_bytes,
+		0,
+	};
+}
+
 static uint32_t check_cells(struct mt_profile *p, const struct sums *cells, const struct gaps *g,
 			    uint64_t in_flight)
 {
-	const struct mt_profile_counts *t = &p->totals;
+	const struct mt_profile_counts sum = recorded(p), *t = &sum;
 	uint32_t found = 0;
 	if (!within(cells->allocs, minus(t->allocs, g->unplaced_allocs), t->allocs, in_flight)) {
 		mt_profile_warn(p, "the sites hold %llu allocations, the threads counted %llu",
@@ -90,28 +102,63 @@ static uint32_t check_cells(struct mt_profile *p, const struct sums *cells, cons
 
 static uint32_t check_blocks(struct mt_profile *p, const struct gaps *g, uint64_t in_flight)
 {
+	const struct mt_profile_counts t = recorded(p);
+	uint64_t live_count = minus(t.allocs, t.frees), live_bytes = minus(t.bytes, t.freed_bytes);
 	/* an untracked block is missing from the table; its free cannot be told from an unknown one
 	 */
-	if (!within(p->block_count, minus(p->live_count, g->untracked_allocs + g->nested_frees),
-		    p->live_count, in_flight)) {
+	if (!within(p->block_count, minus(live_count, g->untracked_allocs + g->nested_frees),
+		    live_count, in_flight)) {
 		mt_profile_warn(
 			p, "the block table holds %llu live blocks, by the counters it is %llu",
-			(unsigned long long)p->block_count, (unsigned long long)p->live_count);
+			(unsigned long long)p->block_count, (unsigned long long)live_count);
 		return 1;
 	}
 	if (!in_flight && !g->nested_frees &&
-	    !within(p->block_bytes, minus(p->live_bytes, g->untracked_bytes), p->live_bytes, 0)) {
-		mt_profile_warn(
-			p, "the block table holds %llu live bytes, by the counters it is %llu",
-			(unsigned long long)p->block_bytes, (unsigned long long)p->live_bytes);
+	    !within(p->block_bytes, minus(live_bytes, g->untracked_bytes), live_bytes, 0)) {
+		mt_profile_warn(p,
+				"the block table holds %llu live bytes, by the counters it is %llu",
+				(unsigned long long)p->block_bytes, (unsigned long long)live_bytes);
 		return 1;
 	}
 	return 0;
+}
+
+/* Samples are in the cells, in the block table and in the statistics of their thread. */
+static uint32_t check_samples(struct mt_profile *p, const struct gaps *g, uint64_t in_flight)
+{
+	uint64_t allocs = 0, frees = 0, counted = 0;
+	uint32_t found = 0;
+	for (uint32_t i = 1; p->cell_sample && i < p->cell_count; i++) {
+		const struct mt_profile_site *s = &p->site[p->cell[i].site];
+		if (!s->regime || s->heap)
+			continue;
+		allocs += p->cell_sample[i].allocs;
+		frees += p->cell_sample[i].frees;
+	}
+	for (uint32_t i = 1; p->stats && i < p->thread_count; i++)
+		counted += p->stats[i].sampled;
+	if (!within(p->sample_blocks,
+		    minus(minus(allocs, frees), g->untracked_allocs + g->nested_frees),
+		    minus(allocs, frees), in_flight)) {
+		mt_profile_warn(
+			p, "the block table holds %llu live samples, by the counters it is %llu",
+			(unsigned long long)p->sample_blocks,
+			(unsigned long long)minus(allocs, frees));
+		found++;
+	}
+	/* fewer: filters leave some out */
+	if (p->stats && !within(allocs, 0, counted, in_flight)) {
+		mt_profile_warn(p, "the sites hold %llu samples, the threads counted %llu",
+				(unsigned long long)allocs, (unsigned long long)counted);
+		found++;
+	}
+	return found;
 }
 
 uint32_t mt_profile_check(struct mt_profile *p, uint64_t in_flight)
 {
 	struct sums cells = sum_cells(p);
 	struct gaps gaps = sum_gaps(p);
-	return check_cells(p, &cells, &gaps, in_flight) + check_blocks(p, &gaps, in_flight);
+	return check_cells(p, &cells, &gaps, in_flight) + check_blocks(p, &gaps, in_flight) +
+	       check_samples(p, &gaps, in_flight);
 }

@@ -27,14 +27,15 @@ static int make_tables(struct mt_profile *p)
 	p->block = mt_arena_array(p->arena, 1, sizeof(*p->block));
 	p->hist = mt_arena_array(p->arena, 1, sizeof(*p->hist));
 	p->warning = mt_arena_array(p->arena, 1, sizeof(*p->warning));
+	p->regime = mt_arena_array(p->arena, 1, sizeof(*p->regime));
 	if (!p->module || !p->node || !p->site || !p->cell || !p->cell_by_site || !p->thread ||
-	    !p->heap || !p->label || !p->block || !p->hist || !p->warning)
+	    !p->heap || !p->label || !p->block || !p->hist || !p->warning || !p->regime)
 		return -1;
 	p->module[0].path = "";
 	p->heap[0].name = "malloc";
 	p->label[0] = "";
 	p->module_count = p->node_count = p->site_count = p->cell_count = p->thread_count = 1;
-	p->heap_count = p->label_count = p->hist_count = 1;
+	p->heap_count = p->label_count = p->hist_count = p->regime_count = 1;
 	p->clock.tick_delta = 1;
 	return 0;
 }
@@ -73,20 +74,30 @@ uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *r
 	return count;
 }
 
-static void add_cell_sizes(const struct mt_profile *p, const struct mt_profile_cell *c,
-			   uint64_t *sizes, uint64_t *missing)
+const struct mt_sampling *mt_profile_sampling(const struct mt_profile *p,
+					      const struct mt_profile_block *b)
 {
-	uint64_t known = 0;
+	return &p->regime[p->site[p->cell[b->cell].site].regime].sampling;
+}
+
+static void add_cell_sizes(const struct mt_profile *p, uint32_t cell, uint64_t *sizes,
+			   uint64_t *missing)
+{
+	const struct mt_profile_cell *c = &p->cell[cell];
+	uint64_t known = 0, allocs = c->counts.allocs;
+
+	if (p->cell_sample && p->site[c->site].regime)
+		allocs = p->cell_sample[cell].allocs;
 	if (c->hist && c->hist < p->hist_count) {
 		for (unsigned i = 0; i < MT_PROFILE_SIZES; i++) {
 			sizes[i] += p->hist[c->hist][i];
 			known += p->hist[c->hist][i];
 		}
 	} else if (c->size_bucket < MT_PROFILE_SIZES) {
-		known = c->counts.allocs;
+		known = allocs;
 		sizes[c->size_bucket] += known;
 	}
-	*missing += c->counts.allocs > known ? c->counts.allocs - known : 0;
+	*missing += allocs > known ? allocs - known : 0;
 }
 
 void mt_profile_add_sizes(const struct mt_profile *p, uint32_t site,
@@ -94,7 +105,7 @@ void mt_profile_add_sizes(const struct mt_profile *p, uint32_t site,
 {
 	const struct mt_profile_site *s = &p->site[site];
 	for (uint32_t i = 0; i < s->cell_count; i++)
-		add_cell_sizes(p, &p->cell[p->cell_by_site[s->first_cell + i]], sizes, missing);
+		add_cell_sizes(p, p->cell_by_site[s->first_cell + i], sizes, missing);
 }
 
 void mt_profile_add_lives(const struct mt_profile *p, uint32_t site,

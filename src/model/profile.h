@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "core/cc.h"
 #include "model/clock.h"
+#include "model/estimate.h"
 
 enum mt_profile_frame_kind {
 	MT_FRAME_CALL = 0,   /* pc is a return address: look up pc - 1 */
@@ -59,7 +60,10 @@ struct mt_profile_node {
 	uint8_t end; /* enum mt_profile_stack_end of the whole stack (inherited from the root) */
 };
 
-/* Counters that site, cell, thread and heap rows share. */
+/*
+ * Counters that site, cell, thread and heap rows share. Of sampled sites and cells they are
+ * estimates, rounded, but for temporaries, which are counts of samples.
+ */
 struct mt_profile_counts {
 	uint64_t allocs, frees;
 	uint64_t bytes, freed_bytes;
@@ -71,13 +75,15 @@ struct mt_profile_site {
 	uint32_t heap;  /* heap index */
 	uint32_t label; /* label index, 0: none */
 	uint8_t call; /* enum mt_state_call: malloc, calloc, operator new ...; 0: row not in use */
+	uint16_t regime; /* regime index: how its blocks were chosen; not 0: see site_sample */
 	uint64_t first_ns;
 	struct mt_profile_counts counts; /* sum over cells */
 	uint64_t live_count, live_bytes; /* from the block table: blocks that are live now */
 	uint64_t peak_bytes;             /* highest live bytes of this site */
 	uint64_t peak_bound_bytes;       /* 0: exact; else peak_bytes is off by at most this */
-	uint64_t at_peak_bytes, at_peak_count; /* at the time of the process's peak */
-	uint32_t first_cell, cell_count;       /* slice of profile.cell_by_site */
+	uint64_t at_peak_bytes;          /* at the time of the process's peak */
+	uint64_t at_peak_count;          /* blocks then; of a sampled site: samples */
+	uint32_t first_cell, cell_count; /* slice of profile.cell_by_site */
 };
 
 struct mt_profile_cell {
@@ -116,6 +122,42 @@ struct mt_profile_block {
 	uint32_t cell;                 /* its site and thread; 0: not known (tables were full) */
 };
 
+/* How blocks were chosen for recording, from some moment on. */
+struct mt_profile_regime {
+	struct mt_sampling sampling;
+	uint64_t first_ns;
+};
+
+/* What a site or cell of a regime that is not 0 has beside its counters. */
+struct mt_profile_sample {
+	uint64_t allocs, frees;   /* samples ever taken, and those of them that were freed */
+	struct mt_estimate total; /* of all allocations; those certain are among the samples */
+	struct mt_estimate live;  /* of the blocks that are live */
+};
+
+/* Exact counts of one thread in the modes without a record of every block, in usable bytes. */
+struct mt_profile_stats {
+	int64_t live_bytes, peak_bytes;                  /* allocated minus freed by the thread */
+	uint64_t sampled;                                /* blocks that were recorded as well */
+	struct mt_profile_counts size[MT_PROFILE_SIZES]; /* by mt_state_size_bucket */
+};
+
+/* A live block of 1 MiB or more that is counted in the statistics. */
+struct mt_profile_big {
+	uint64_t address, usable_bytes;
+	uint32_t thread;
+	uint64_t born_ns;
+};
+
+/* Something that changed how recording went on. */
+struct mt_profile_change {
+	uint32_t what; /* enum mt_state_change_what */
+	uint32_t thread;
+	uint64_t ns;
+	uint64_t before, after; /* by kind, see the state file's description */
+	const char *text;       /* of kinds that have one; else "" */
+};
+
 struct mt_profile_heap {
 	const char *name; /* "malloc", "mmap", "brk", or a custom heap's name */
 	struct mt_profile_counts counts;
@@ -146,13 +188,18 @@ struct mt_profile {
 	bool process_alive;          /* the process was still running then */
 	bool times_estimated; /* no clock calibration: *_ns that count from start are rough */
 
-	/* process totals of the malloc heap: sums over threads, exact */
-	struct mt_profile_counts totals;
+	/*
+	 * Process totals of the malloc heap: sums over threads, exact. What was counted in
+	 * statistics and sampling mode is among them in usable bytes; that part is in stats_counts.
+	 */
+	struct mt_profile_counts totals, stats_counts;
 	uint64_t reallocs, unknown_frees, failed_allocs;
 	uint64_t live_count, live_bytes;   /* by the counters: allocs - frees */
-	uint64_t block_count, block_bytes; /* by the block table, malloc heap */
+	uint64_t block_count, block_bytes; /* by the block table, malloc heap, but for samples */
+	uint64_t sample_blocks;            /* samples in the block table, malloc heap */
 	uint64_t peak_bytes, peak_ns;
 	uint64_t peak_bound_bytes; /* 0: exact */
+	bool peak_is_estimate;     /* some of what was live then is known from samples only */
 
 	/* tables: [0] is an empty element */
 	uint32_t module_count, node_count, site_count, cell_count, thread_count, heap_count,
@@ -169,6 +216,19 @@ struct mt_profile {
 	struct mt_profile_block *block; /* from 0, in no order */
 	uint32_t hist_count;
 	uint32_t (*hist)[MT_PROFILE_SIZES]; /* sizes of a cell's allocations; saturating */
+
+	/* other modes than full; all empty or NULL when there was none */
+	uint32_t first_mode;     /* enum mt_state_mode at start; 0: as mode */
+	uint64_t interval_bytes; /* of the sampling by bytes that is on now; 0: none */
+	uint32_t every, peak_resets;
+	uint32_t regime_count;
+	struct mt_profile_regime *regime;                    /* [0]: everything is recorded */
+	struct mt_profile_sample *site_sample, *cell_sample; /* by site, by cell */
+	uint64_t *block_key; /* by block: equal in two readings when it is the same block */
+	struct mt_profile_stats *stats; /* by thread */
+	uint32_t big_count, change_count;
+	struct mt_profile_big *big;       /* from 0 */
+	struct mt_profile_change *change; /* from 0, in order of time */
 
 	/* what the reader had to leave out, one sentence each; empty for a healthy file */
 	uint32_t warning_count;
@@ -194,14 +254,18 @@ struct mt_profile *mt_profile_new(void) MT_MALLOC(mt_profile_free);
 uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *ret_nodes,
 			  uint32_t max);
 
+/* How a block was chosen. Borrowed from the profile. */
+const struct mt_sampling *mt_profile_sampling(const struct mt_profile *p,
+					      const struct mt_profile_block *b);
+
 /*
- * Adds a site's allocations by size to `sizes` and those of unknown size to *missing; together they
- * are counts.allocs unless a histogram was saturated.
+ * Adds a site's allocations (of a sampled one: samples) by size to `sizes` and those of unknown
+ * size to *missing; together they are all unless a histogram was saturated.
  */
 void mt_profile_add_sizes(const struct mt_profile *p, uint32_t site,
 			  uint64_t sizes[MT_PROFILE_SIZES], uint64_t *missing);
 
-/* Adds a site's frees by age. */
+/* Adds a site's frees (of a sampled one: of samples) by age. */
 void mt_profile_add_lives(const struct mt_profile *p, uint32_t site,
 			  uint64_t lives[MT_PROFILE_LIVES]);
 

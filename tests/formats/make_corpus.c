@@ -68,8 +68,12 @@ int main(int argc, char **argv)
 		return print_dump();
 	mt_auto(mtk_builder) struct mtk_builder *sample = mtk_builder_sample();
 	mt_auto(mtk_builder) struct mtk_builder *bare = mtk_builder_new();
+	mt_auto(mtk_builder) struct mtk_builder *sampled = mtk_builder_sampled();
+	mt_auto(mtk_builder) struct mtk_builder *counted = mtk_builder_counted();
 	int failed = write_builder(argv[1], "sample", sample);
 	failed |= write_builder(argv[1], "bare", bare);
+	failed |= write_builder(argv[1], "sampled", sampled);
+	failed |= write_builder(argv[1], "counted", counted);
 	failed |= write_damaged(argv[1]);
 	return failed ? 1 : 0;
 }

@@ -17,6 +17,7 @@ static void look_at_sites(const struct mt_profile *p)
 			if (p->node[nodes[k]].module >= p->module_count)
 				abort();
 		if (s->heap >= p->heap_count || s->label >= p->label_count ||
+		    s->regime >= p->regime_count || (s->regime && !p->site_sample) ||
 		    strlen(p->label[s->label]) > 1 << 24)
 			abort();
 		if ((uint64_t)s->first_cell + s->cell_count > p->cell_count)
@@ -25,6 +26,30 @@ static void look_at_sites(const struct mt_profile *p)
 			if (p->cell[p->cell_by_site[s->first_cell + k]].site != i)
 				abort();
 	}
+}
+
+/* Whatever the numbers are, an interval is one. */
+static void look_at_interval(struct mt_interval i)
+{
+	if (!(i.low <= i.high) && i.low == i.low && i.high == i.high)
+		abort();
+}
+
+static void look_at_modes(const struct mt_profile *p)
+{
+	for (uint32_t i = 0; p->site_sample && i < p->site_count; i++) {
+		const struct mt_profile_sample *s = &p->site_sample[i];
+		look_at_interval(mt_estimate_bytes(&s->total));
+		look_at_interval(mt_estimate_count(&s->total));
+		look_at_interval(mt_estimate_bytes(&s->live));
+		look_at_interval(mt_estimate_count(&s->live));
+	}
+	for (uint32_t i = 0; i < p->big_count; i++)
+		if (p->big[i].thread >= p->thread_count)
+			abort();
+	for (uint32_t i = 0; i < p->change_count; i++)
+		if (p->change[i].thread >= p->thread_count || strlen(p->change[i].text) > 1 << 24)
+			abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
@@ -37,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 		return 0;
 	}
 	look_at_sites(p);
+	look_at_modes(p);
 	for (uint64_t i = 0; i < p->blocks; i++)
 		if (p->block[i].cell >= p->cell_count || p->block[i].heap >= p->heap_count)
 			abort();

@@ -4,6 +4,7 @@
 #include "support/mtk_builder.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,8 +225,7 @@ static int64_t publish(const struct mtk_builder *b, int64_t live, int64_t *publi
 }
 
 /* Changes a cell's, its site's, a thread's and the process's live bytes; the heap is the site's. */
-static void change_live(struct mtk_builder *b, struct mt_state_cell *c, struct mt_state_thread *t,
-			int64_t bytes)
+static void change_live(struct mtk_builder *b, struct mt_state_cell *c, struct mt_state_thread *t)
 {
 	struct mt_state_header *h = &b->header;
 	struct mt_state_site *s = mtk_builder_at(b, MT_REGION_SITES, c->site);
@@ -260,20 +260,171 @@ static enum mt_state_heap_class heap_class(uint32_t heap)
 	return heap < MT_HEAP_FIRST_CUSTOM ? (enum mt_state_heap_class)heap : MT_CLASS_CUSTOM;
 }
 
+/* ---- statistics and samples ---- */
+
+uint32_t mtk_builder_regime(struct mtk_builder *b, uint32_t kind, uint64_t interval_bytes,
+			    uint32_t every)
+{
+	struct mt_state_regime g = {.kind = 0};
+	if (!mtk_builder_count(b, MT_REGION_REGIMES))
+		mtk_builder_add(b, MT_REGION_REGIMES, &g);
+	g.kind = kind;
+	g.interval_bytes = interval_bytes;
+	g.every = every;
+	g.first_unit = (uint32_t)b->header.now_unit;
+	return mtk_builder_add(b, MT_REGION_REGIMES, &g);
+}
+
+void mtk_builder_change(struct mtk_builder *b, uint32_t what, uint64_t before, uint64_t after)
+{
+	struct mt_state_change c = {.what = 0};
+	if (!mtk_builder_count(b, MT_REGION_CHANGES))
+		mtk_builder_add(b, MT_REGION_CHANGES, &c);
+	c.what = what;
+	c.unit = (uint32_t)b->header.now_unit;
+	c.before = before;
+	c.after = after;
+	c.thread = 1;
+	mtk_builder_add(b, MT_REGION_CHANGES, &c);
+}
+
+static void *element(struct mtk_builder *b, uint32_t kind, uint32_t number)
+{
+	static const uint8_t zeros[sizeof(struct mt_state_stats)];
+	while (mtk_builder_count(b, kind) <= number)
+		mtk_builder_add(b, kind, zeros);
+	return mtk_builder_at(b, kind, number);
+}
+
+static void publish_stats(struct mtk_builder *b, struct mt_state_stats *s)
+{
+	struct mt_state_header *h = &b->header;
+	s->peak_bytes = MT_MAX(s->peak_bytes, s->live_bytes);
+	h->stats_live_published += publish(b, s->live_bytes, &s->published);
+	if (h->stats_live_published > h->stats_peak_bytes) {
+		h->stats_peak_bytes = h->stats_live_published;
+		h->stats_peak_unit = h->now_unit;
+	}
+}
+
+/* The table is made as long as it must be: seeds of the fuzzer should be short. */
+static struct mt_state_big *big_slot(struct mtk_builder *b, uint64_t place, uint64_t now)
+{
+	for (uint32_t i = 0; i < MT_BIG_WAYS; i++) {
+		struct mt_state_big *g =
+			element(b, MT_REGION_BIG, (mt_state_big_slot(place) + i) % MT_BIG_SLOTS);
+		if (g->place == now)
+			return g;
+	}
+	return NULL;
+}
+
+void mtk_builder_count_alloc(struct mtk_builder *b, uint32_t thread, uint64_t address,
+			     uint64_t usable)
+{
+	struct mt_state_stats *s = element(b, MT_REGION_STATS, thread);
+	struct mt_state_size_class *c = &s->size_class[mt_state_size_bucket(usable)];
+	c->allocs++;
+	c->bytes += usable;
+	s->live_bytes += (int64_t)usable;
+	publish_stats(b, s);
+	if (usable < MT_BIG_BYTES)
+		return;
+	struct mt_state_big *g = must(big_slot(b, address, 0));
+	*g = (struct mt_state_big){address, usable, thread, (uint32_t)b->header.now_unit, 0};
+}
+
+void mtk_builder_count_free(struct mtk_builder *b, uint32_t thread, uint64_t address,
+			    uint64_t usable)
+{
+	struct mt_state_stats *s = element(b, MT_REGION_STATS, thread);
+	struct mt_state_size_class *c = &s->size_class[mt_state_size_bucket(usable)];
+	c->frees++;
+	c->freed_bytes += usable;
+	s->live_bytes -= (int64_t)usable;
+	publish_stats(b, s);
+	if (usable >= MT_BIG_BYTES)
+		((struct mt_state_big *)must(big_slot(b, address, address)))->place = 0;
+}
+
+static uint64_t usable_of(uint64_t size)
+{
+	return MT_ALIGN_UP(size, (uint64_t)16);
+}
+
+static double probability(const struct mt_state_regime *g, uint64_t size)
+{
+	if (g->kind == MT_REGIME_EVERY)
+		return 1.0 / g->every;
+	if (g->kind != MT_REGIME_BYTES || (double)size >= (double)g->interval_bytes * log(100))
+		return 1;
+	return -expm1(-(double)MT_MAX(size, (uint64_t)1) / (double)g->interval_bytes);
+}
+
+static void add_wide(uint64_t words[2], double v)
+{
+	unsigned __int128 sum = ((unsigned __int128)words[1] << 64) | words[0];
+	sum += (unsigned __int128)(v + 0.5);
+	words[0] = (uint64_t)sum;
+	words[1] = (uint64_t)(sum >> 64);
+}
+
+/* Estimated bytes, whose fraction is carried in *rest. */
+static uint64_t carry(double bytes, uint32_t *rest)
+{
+	uint64_t q16 = (uint64_t)(bytes * 65536 + 0.5) + *rest;
+	*rest = (uint32_t)(q16 & 65535);
+	return q16 >> 16;
+}
+
+static const struct mt_state_regime *regime_of(struct mtk_builder *b, uint32_t cell)
+{
+	const struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, cell);
+	const struct mt_state_site *s = mtk_builder_at(b, MT_REGION_SITES, c->site);
+	return s->regime ? mtk_builder_at(b, MT_REGION_REGIMES, s->regime) : NULL;
+}
+
+/* What the cell's bytes grow by. */
+static uint64_t sample_alloc(struct mtk_builder *b, uint32_t thread, uint32_t cell,
+			     uint64_t address, uint64_t size)
+{
+	double p = probability(regime_of(b, cell), size), bytes = (double)size / p;
+	struct mt_state_sampled *s = element(b, MT_REGION_SAMPLED, cell);
+	s->sample_bytes += size;
+	add_wide(s->count_q16, 65536 / p);
+	add_wide(s->bytes_variance, (1 - p) * bytes * bytes);
+	add_wide(s->count_variance, (1 - p) / p / p);
+	mtk_builder_count_alloc(b, thread, address, usable_of(size));
+	((struct mt_state_stats *)mtk_builder_at(b, MT_REGION_STATS, thread))->sampled++;
+	return carry(bytes, &s->bytes_rest_q16);
+}
+
+static uint64_t sample_free(struct mtk_builder *b, uint32_t thread, uint32_t cell, uint64_t address,
+			    uint64_t size)
+{
+	double p = probability(regime_of(b, cell), size);
+	struct mt_state_sampled *s = element(b, MT_REGION_SAMPLED, cell);
+	s->freed_sample_bytes += size;
+	add_wide(s->freed_count_q16, 65536 / p);
+	mtk_builder_count_free(b, thread, address, usable_of(size));
+	return carry((double)size / p, &s->freed_bytes_rest_q16);
+}
+
 void mtk_builder_alloc(struct mtk_builder *b, uint32_t thread, uint32_t site, uint64_t address,
 		       uint64_t size)
 {
 	uint32_t cell = find_cell(b, thread, site);
 	struct mt_state_thread *t = mtk_builder_at(b, MT_REGION_THREADS, thread);
 	uint32_t heap = ((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, site))->heap;
+	uint64_t weight = regime_of(b, cell) ? sample_alloc(b, thread, cell, address, size) : size;
 	count_size(b, cell, size);
 	struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, cell);
 	save_at_peak(b, c);
 	c->allocs++;
-	c->bytes += size;
+	c->bytes += weight;
 	t->totals[heap_class(heap)].allocs++;
-	t->totals[heap_class(heap)].bytes += size;
-	change_live(b, c, t, (int64_t)size);
+	t->totals[heap_class(heap)].bytes += weight;
+	change_live(b, c, t);
 	if (size < MT_LARGE_BYTES && heap == MT_HEAP_MALLOC) {
 		struct mt_state_live e = {address, (uint32_t)size, cell,
 					  (uint32_t)b->header.now_unit,
@@ -292,20 +443,22 @@ void mtk_builder_alloc(struct mtk_builder *b, uint32_t thread, uint32_t site, ui
 }
 
 static void count_free(struct mtk_builder *b, uint32_t thread, uint32_t cell_of_block,
-		       uint64_t size, uint32_t unit)
+		       uint64_t address, uint64_t size, uint32_t unit)
 {
 	struct mt_state_cell *from = mtk_builder_at(b, MT_REGION_CELLS, cell_of_block);
 	uint32_t site = from->site;
 	struct mt_state_thread *t = mtk_builder_at(b, MT_REGION_THREADS, thread);
-	struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, find_cell(b, thread, site));
+	uint32_t cell = find_cell(b, thread, site);
+	struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, cell);
 	uint32_t heap = ((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, site))->heap;
+	uint64_t weight = regime_of(b, cell) ? sample_free(b, thread, cell, address, size) : size;
 	save_at_peak(b, c);
 	c->frees++;
-	c->freed_bytes += size;
+	c->freed_bytes += weight;
 	c->lifetime[mt_state_life_bucket((uint32_t)b->header.now_unit - unit)]++;
 	t->totals[heap_class(heap)].frees++;
-	t->totals[heap_class(heap)].freed_bytes += size;
-	change_live(b, c, t, -(int64_t)size);
+	t->totals[heap_class(heap)].freed_bytes += weight;
+	change_live(b, c, t);
 }
 
 void mtk_builder_dealloc(struct mtk_builder *b, uint32_t thread, uint64_t address)
@@ -315,7 +468,7 @@ void mtk_builder_dealloc(struct mtk_builder *b, uint32_t thread, uint64_t addres
 		if (e->place != address)
 			continue;
 		e->place = 0;
-		count_free(b, thread, e->cell, e->size, e->unit);
+		count_free(b, thread, e->cell, address, e->size, e->unit);
 		return;
 	}
 	for (uint32_t i = 1; i < b->table[MT_REGION_LARGE].count; i++) {
@@ -323,7 +476,7 @@ void mtk_builder_dealloc(struct mtk_builder *b, uint32_t thread, uint64_t addres
 		if (e->place != address)
 			continue;
 		e->place = 0;
-		count_free(b, thread, e->cell, e->size, e->unit);
+		count_free(b, thread, e->cell, address, e->size, e->unit);
 		return;
 	}
 	((struct mt_state_thread *)mtk_builder_at(b, MT_REGION_THREADS, thread))->unknown_frees++;
@@ -408,6 +561,99 @@ struct mtk_builder *mtk_builder_sample(void)
 		mtk_builder_dealloc(b, i % 2 ? worker : 1, 0x20000 + 0x1000 * i);
 	mtk_builder_dealloc(b, worker, 0x500000);
 	mtk_builder_alloc(b, worker, leak, 0x30000, 7);
+	return b;
+}
+
+/* The sites of the two below: parse and load in the program, a pool's worker in a thread. */
+struct places {
+	uint32_t load, parse, work;
+};
+
+static struct places make_places(struct mtk_builder *b)
+{
+	struct mt_state_header *h = mtk_builder_header(b);
+	h->exe_string = mtk_builder_string(b, "/usr/bin/server");
+	h->cmdline_string = mtk_builder_string(b, "server --port 80");
+	uint32_t exe = mtk_builder_module(b, 0x400000, 0x480000, "/usr/bin/server");
+	uint32_t main_ = mtk_builder_node(b, 0x401000, 1, exe);
+	mtk_builder_thread(b, 4243, "worker");
+	return (struct places){
+		mtk_builder_node(b, 0x402000, main_, exe),
+		mtk_builder_node(b, 0x403000, main_, exe),
+		mtk_builder_node(b, 0x404000, 1, exe),
+	};
+}
+
+static uint32_t sampled_site(struct mtk_builder *b, uint32_t node, uint32_t regime)
+{
+	uint32_t site = mtk_builder_site(b, node, MT_CALL_MALLOC);
+	((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, site))->regime = regime;
+	return site;
+}
+
+struct mtk_builder *mtk_builder_sampled(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+	struct mt_state_header *h = mtk_builder_header(b);
+	struct places at = make_places(b);
+	uint32_t full = mtk_builder_site(b, at.load, MT_CALL_CALLOC);
+	h->first_mode = MT_MODE_FULL;
+	h->mode = MT_MODE_SAMPLE;
+	h->interval_bytes = 8192;
+	for (uint32_t i = 0; i < 5; i++)
+		mtk_builder_alloc(b, 1, full, 0x10000 + 0x100 * i, 200);
+	h->now_unit = 1000;
+	mtk_builder_change(b, MT_CHANGE_MODE, MT_MODE_FULL, MT_MODE_SAMPLE);
+	uint32_t first = mtk_builder_regime(b, MT_REGIME_BYTES, 4096, 0);
+	uint32_t load = sampled_site(b, at.load, first), parse = sampled_site(b, at.parse, first);
+	for (uint32_t i = 0; i < 60; i++) {
+		h->now_unit = 1000 + 50 * i;
+		mtk_builder_alloc(b, 1, load, 0x100000 + 0x1000 * i, 64 + 8 * (i % 3));
+		mtk_builder_count_alloc(b, 1, 0x800000 + 0x1000 * i, 4000);
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		mtk_builder_alloc(b, 1, parse, 0x200000 + 0x10000 * i, i ? 3000 : 50000);
+	h->now_unit = 5000;
+	mtk_builder_change(b, MT_CHANGE_MEMORY_RAIL, 4096, 8192);
+	uint32_t second = mtk_builder_regime(b, MT_REGIME_BYTES, 8192, 0);
+	uint32_t work = sampled_site(b, at.work, second), later = sampled_site(b, at.load, second);
+	for (uint32_t i = 0; i < 3; i++) {
+		mtk_builder_alloc(b, 2, work, 0x300000 + 0x1000 * i, 1000);
+		mtk_builder_alloc(b, 2, later, 0x310000 + 0x1000 * i, 72);
+	}
+	mtk_builder_alloc(b, 2, work, 0x7f0059e00000, 2 << 20);
+	h->now_unit = 9000;
+	for (uint32_t i = 0; i < 20; i++)
+		mtk_builder_dealloc(b, i % 2 + 1, 0x100000 + 0x1000 * i);
+	mtk_builder_dealloc(b, 1, 0x10000);
+	for (uint32_t i = 0; i < 3; i++) /* all of this site's samples */
+		mtk_builder_dealloc(b, 2, 0x300000 + 0x1000 * i);
+	return b;
+}
+
+struct mtk_builder *mtk_builder_counted(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+	struct mt_state_header *h = mtk_builder_header(b);
+	make_places(b);
+	h->mode = h->first_mode = MT_MODE_STATS;
+	for (uint32_t i = 0; i < 100; i++) {
+		h->now_unit = 36 * i;
+		mtk_builder_count_alloc(b, 1, 0x10000 + 0x1000 * i, 24 + 16 * (i % 8));
+		mtk_builder_count_alloc(b, 2, 0x200000 + 0x1000 * i, 1032);
+		if (i % 2)
+			mtk_builder_count_free(b, 1, 0x200000 + 0x1000 * i, 1032);
+	}
+	mtk_builder_count_alloc(b, 1, 0x7f0059e00000, 4 << 20);
+	mtk_builder_count_alloc(b, 2, 0x7f001ec00000, 3 << 20);
+	mtk_builder_count_alloc(b, 2, 0x7f003e300000, 1 << 20);
+	h->now_unit = 3600;
+	mtk_builder_count_free(b, 1, 0x7f001ec00000, 3 << 20);
+	mtk_builder_change(b, MT_CHANGE_SWITCH, 1, 0);
+	mtk_builder_change(b, MT_CHANGE_SWITCH, 0, 1);
+	struct mt_state_thread *t = mtk_builder_at(b, MT_REGION_THREADS, 2);
+	t->reallocs = 80;
+	t->realloc_grown = 50;
 	return b;
 }
 

@@ -38,7 +38,24 @@ uint32_t mtk_builder_thread(struct mtk_builder *b, uint32_t tid, const char *nam
 uint32_t mtk_builder_node(struct mtk_builder *b, uint64_t pc, uint32_t parent, uint32_t module);
 uint32_t mtk_builder_site(struct mtk_builder *b, uint32_t node, uint8_t call);
 
-/* Events, with every counter kept. The time is header.now_unit. */
+/* A way of sampling (enum mt_state_regime_kind); its number is for mt_state_site.regime. */
+uint32_t mtk_builder_regime(struct mtk_builder *b, uint32_t kind, uint64_t interval_bytes,
+			    uint32_t every);
+void mtk_builder_change(struct mtk_builder *b, uint32_t what, uint64_t before, uint64_t after);
+
+/*
+ * A block that only the statistics count. 1 MiB and more: it stands in the list of big ones until
+ * it is freed.
+ */
+void mtk_builder_count_alloc(struct mtk_builder *b, uint32_t thread, uint64_t address,
+			     uint64_t usable);
+void mtk_builder_count_free(struct mtk_builder *b, uint32_t thread, uint64_t address,
+			    uint64_t usable);
+
+/*
+ * Events, with every counter kept. The time is header.now_unit. At a site with a regime it is a
+ * sample, which the statistics count as well, with its size rounded up to 16.
+ */
 void mtk_builder_alloc(struct mtk_builder *b, uint32_t thread, uint32_t site, uint64_t address,
 		       uint64_t size);
 void mtk_builder_dealloc(struct mtk_builder *b, uint32_t thread, uint64_t address);
@@ -56,6 +73,15 @@ int mtk_builder_write_sparse(struct mtk_builder *b, const char *path, uint64_t c
 
 /* The sample that several tests use: two threads, four sites, histograms, a large block, a leak. */
 struct mtk_builder *mtk_builder_sample(void);
+
+/*
+ * Two threads of which some blocks were sampled, at intervals of 4 KiB and, after a guard rail
+ * acted, 8 KiB; one site was recorded in full before.
+ */
+struct mtk_builder *mtk_builder_sampled(void);
+
+/* Two threads that were only counted; big blocks, reallocs, a change of the mode. */
+struct mtk_builder *mtk_builder_counted(void);
 
 /* The smallest file with something in it: the worked example of docs/formats/mtk.md. */
 struct mtk_builder *mtk_builder_example(void);
