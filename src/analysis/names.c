@@ -153,8 +153,8 @@ const char *mt_words_note(uint32_t bit)
 		[6] = "started by fork: blocks inherited from the parent process are not known "
 		      "here",
 		[7] = "--max-overhead is used up: the tracker's tables do not grow any more",
-		[8] = "counting was off for a time: live numbers of the statistics lack what passed "
-		      "meanwhile",
+		[8] = "counting was off for a time: live numbers of the statistics lack what "
+		      "passed meanwhile",
 	};
 	return word(words, MT_ARRAY_LEN(words), bit, NULL);
 }

@@ -34,15 +34,17 @@ enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
 
 struct run_options {
 	int mode, follow, report, format;
+	uint64_t interval, every, max_cpu, min_anon;
 	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes,
 		error_exitcode, snapshot_every_ns;
 	uint64_t top, stack;
-	const char *heaps, *output, *report_file;
+	const char *heaps, *modules, *output, *report_file;
 	struct mt_text_list symbol_dirs, suppressions, snapshot_on;
 	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, quiet, verbose;
 };
 
 static const struct run_options defaults = {
+	.interval = 512 << 10,
 	.depth = 64,
 	.max_size = UINT64_MAX,
 	.leak_threshold_bytes = MT_REPORT_THRESHOLD_DEFAULT,
@@ -66,8 +68,46 @@ static const struct mt_option options[] = {
 	 .argument = "MODE",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = AT(mode),
-	 .choices = "full",
-	 .help = "what is recorded: full (every allocation and its call stack)"},
+	 .choices = "full|sample|stats",
+	 .help = "what is recorded: full (default: every allocation and its call stack), sample "
+		 "(some allocations with their stacks, for estimates; all are counted), stats (all "
+		 "are counted, no stacks)"},
+	{.name = "interval",
+	 .argument = "SIZE",
+	 .kind = MT_OPTION_SIZE,
+	 .offset = AT(interval),
+	 .min = 1,
+	 .least = "1 (a sample of everything)",
+	 .max = (uint64_t)1 << 40,
+	 .help = "sample mode: bytes allocated between two samples on average (default 512K); 1 "
+		 "samples everything"},
+	{.name = "every",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(every),
+	 .min = 1,
+	 .max = 65536,
+	 .help = "sample mode: sample every Nth allocation instead, whatever its size; sites with "
+		 "many small blocks get most samples, those with few large ones may get none"},
+	{.name = "max-cpu",
+	 .argument = "PERCENT",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(max_cpu),
+	 .min = 1,
+	 .max = 100,
+	 .help = "sample mode: double the interval whenever samples take more of a thread's time"},
+	{.name = "min-anon",
+	 .argument = "SIZE",
+	 .kind = MT_OPTION_SIZE,
+	 .offset = AT(min_anon),
+	 .help = "sample mode: only count until the process has this much anonymous memory"},
+	{.name = "modules",
+	 .argument = "LIST",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = AT(modules),
+	 .help = "record only what some modules allocate, the rest is counted: +GLOB and -GLOB, "
+		 "separated by commas (as +libfoo*,-libfoo_test*); the innermost caller outside "
+		 "the C and C++ libraries decides"},
 	{.name = "depth",
 	 .argument = "N",
 	 .kind = MT_OPTION_NUMBER,
@@ -304,6 +344,18 @@ static int make_words(struct run *r)
 
 	mt_buf_printf(&r->words, "depth=%" PRIu64 " follow=%s", o->depth,
 		      o->follow ? "none" : "all");
+	if (o->mode)
+		mt_buf_printf(&r->words, " mode=%s", o->mode == 1 ? "sample" : "stats");
+	if (o->mode == 1 && o->every)
+		mt_buf_printf(&r->words, " every=%" PRIu64, o->every);
+	else if (o->mode == 1)
+		mt_buf_printf(&r->words, " interval=%" PRIu64, o->interval);
+	if (o->max_cpu)
+		mt_buf_printf(&r->words, " max-cpu=%" PRIu64, o->max_cpu);
+	if (o->min_anon)
+		mt_buf_printf(&r->words, " min-anon=%" PRIu64, o->min_anon);
+	if (o->modules)
+		mt_buf_printf(&r->words, " modules=%s", o->modules);
 	if (o->verify)
 		mt_buf_printf(&r->words, " verify=%" PRIu64, o->verify);
 	if (strcmp(o->heaps, "all"))

@@ -189,8 +189,10 @@ const char *memtrack_label_set(const char *text)
 	if (!t)
 		return NULL;
 	const struct mt_state_label *label = mt_storage_base(MT_REGION_LABELS);
-	const char *before = t->tag ? string_at(label[t->tag >> 32].name_string) : NULL;
-	t->tag = text && *text ? (uint64_t)mt_site_label(text) << 32 : 0;
+	const char *before = t->tag >> 32 ? string_at(label[t->tag >> 32].name_string) : NULL;
+	uint64_t number = text && *text ? mt_site_label(text) : 0;
+	t->own_label = 1;
+	t->tag = (t->tag & UINT32_MAX) | number << 32;
 	mt_leave(t);
 	return before;
 }
@@ -235,6 +237,8 @@ static int copy_state(int fd)
 	int err = (int)mt_sys_ftruncate(fd, (int64_t)mt_rt.file_bytes);
 	for (int k = 1; !err && k < MT_REGIONS; k++) {
 		const struct mt_state_region *r = mt_rt.region[k];
+		if (!r)
+			continue;
 		uint64_t bytes = MT_MIN(in_use(k) * r->elem_bytes, r->committed_bytes);
 		err = write_all(fd, mt_storage_base(k), bytes, r->offset);
 	}

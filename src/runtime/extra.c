@@ -22,6 +22,7 @@ static void begin_move(struct extra_move *m, const void *old, struct mt_caller c
 {
 	struct mt_thread *t;
 	m->known = 0;
+	m->gone = (struct mt_gone){0};
 	if (old && mt_enter(&t) == MT_ENTER_TRACK) {
 		m->known = mt_record_take(t, old, &m->gone);
 		mt_leave(t);
@@ -39,7 +40,7 @@ static void *end_move(struct extra_move *m, const void *old, void *p, size_t siz
 	int kept = !p && size && failure == KEEPS_OLD;
 	if (old && (m->known || !kept) && mt_enter(&t) == MT_ENTER_TRACK) {
 		if (!m->known)
-			mt_count(&t->row->unknown_frees, 1);
+			mt_record_unknown(t, &m->gone);
 		else if (kept)
 			mt_record_restore(t, old, &m->gone);
 		else
@@ -78,6 +79,17 @@ static size_t text_bytes(const char *s, size_t most)
 		(type) f; \
 	})
 
+/* By the prefix of the hook's name: whose blocks these are. */
+#define FAMILY(name) \
+	(#name[0] == 'm' ? MT_FAMILY_MI : #name[0] == 't' ? MT_FAMILY_TC : MT_FAMILY_JE)
+
+static void tell_family(enum mt_family family)
+{
+	struct mt_thread *t = mt_thread_self();
+	if (t)
+		t->family = family;
+}
+
 /* two steps: the argument lists below are macros */
 #define ALLOC(...) DEFINE_ALLOC(__VA_ARGS__)
 #define DEFINE_ALLOC(name, call, params, args, bytes) \
@@ -90,7 +102,10 @@ static size_t text_bytes(const char *s, size_t most)
 		struct mt_caller caller = MT_CALLER(); \
 		mt_record_watch(); \
 		void *p = original args; \
-		return mt_record_unseen(p, bytes, call, &caller); \
+		tell_family(FAMILY(name)); \
+		p = mt_record_unseen(p, bytes, call, &caller); \
+		tell_family(MT_FAMILY_PLAIN); \
+		return p; \
 	}
 
 #define MOVE(name, failure, params, args, bytes) \
@@ -101,9 +116,14 @@ static size_t text_bytes(const char *s, size_t most)
 		void *(*original)params = ORIGINAL(name, void *(*)params); \
 		if (!original) \
 			return NULL; \
+		tell_family(FAMILY(name)); \
 		begin_move(&m, old, MT_CALLER()); \
+		tell_family(MT_FAMILY_PLAIN); \
 		void *p = original args; \
-		return end_move(&m, old, p, bytes, failure); \
+		tell_family(FAMILY(name)); \
+		p = end_move(&m, old, p, bytes, failure); \
+		tell_family(MT_FAMILY_PLAIN); \
+		return p; \
 	}
 
 #define FREE(name, params, args) \
@@ -111,7 +131,9 @@ static size_t text_bytes(const char *s, size_t most)
 	MT_PUBLIC void name params \
 	{ \
 		void(*original) params = ORIGINAL(name, void(*) params); \
+		tell_family(FAMILY(name)); \
 		struct mt_thread *t = mt_record_delete_begin(p); \
+		tell_family(MT_FAMILY_PLAIN); \
 		if (original) \
 			original args; \
 		mt_record_delete_end(t); \

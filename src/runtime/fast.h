@@ -93,15 +93,19 @@ MT_INLINE void mt_take_next(struct mt_thread *t)
 	}
 }
 
-MT_INLINE void mt_fill_record(uint32_t *slot, uint32_t r, uint64_t address, uint32_t size,
-			      uint32_t cell, uint32_t unit, uint32_t sequence)
+/* Set in the slot of a sampled block: its free is not an ordinary one. */
+#define MT_SLOT_SAMPLED 0x80000000u
+
+/* mark: 0 or MT_SLOT_SAMPLED */
+MT_INLINE void mt_fill_record(uint32_t *slot, uint32_t r, uint32_t mark, uint64_t address,
+			      uint32_t size, uint32_t cell, uint32_t unit, uint32_t sequence)
 {
 	struct mt_state_live *l = &mt_rt.live[r];
 	l->size = size;
 	l->cell = cell;
 	l->unit = unit;
 	l->sequence = sequence;
-	__atomic_store_n(slot, r, __ATOMIC_RELAXED);
+	__atomic_store_n(slot, r | mark, __ATOMIC_RELAXED);
 	__atomic_store_n(&l->place, address, __ATOMIC_RELEASE);
 }
 
@@ -160,7 +164,7 @@ MT_INLINE int mt_fast_alloc(struct mt_thread *t, uint32_t *slot, uint64_t addres
 	if (live > row->peak_bytes)
 		mt_count_peak(row, live, single);
 	mt_take_next(t);
-	mt_fill_record(slot, r, address, (uint32_t)size, cell, mt_now(), sequence);
+	mt_fill_record(slot, r, 0, address, (uint32_t)size, cell, mt_now(), sequence);
 	return 1;
 }
 
@@ -172,7 +176,8 @@ MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address)
 	uint32_t *slot = mt_index_find(address);
 	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
 	struct mt_state_live *l = &mt_rt.live[r];
-	if (MT_UNLIKELY(!r || l->place != address || t->free_count >= MT_SHARE_ABOVE))
+	/* 0: not known; negative: MT_SLOT_SAMPLED */
+	if (MT_UNLIKELY((int32_t)r <= 0 || l->place != address || t->free_count >= MT_SHARE_ABOVE))
 		return 0;
 	struct mt_state_cell *c = &mt_rt.cells[l->cell];
 	/* another thread's block, whose counters are its own; or no cell (cell 0 is no thread's) */

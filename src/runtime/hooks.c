@@ -9,7 +9,7 @@
  * musl) is its own business and passes through.
  */
 #include "core/sys.h"
-#include "runtime/fast.h"
+#include "runtime/light.h"
 #include "runtime/names.h"
 #include "runtime/provider.h"
 
@@ -44,12 +44,29 @@ MT_COLD static void *no_memory(void)
 	return NULL;
 }
 
+/*
+ * Whose block it is, for its usable size: the plain family's but inside the hooks of another.
+ * family is a constant, so the plain hooks have none of this.
+ */
+MT_INLINE void enter_family(struct mt_thread *t, enum mt_family family)
+{
+	if (family != MT_FAMILY_PLAIN && t)
+		t->family = family;
+}
+
+MT_INLINE void leave_family(enum mt_family family)
+{
+	if (family != MT_FAMILY_PLAIN && mt_thread_self())
+		mt_thread_self()->family = MT_FAMILY_PLAIN;
+}
+
 /* After mt_enter_quick() found no way. */
 MT_NOINLINE static void *malloc_slow(enum mt_family family, size_t size,
 				     const struct mt_caller *caller)
 {
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter_slow(&t, caller->sp);
+	enter_family(t, family);
 	void *p = ORIGINAL(family, malloc)(size);
 	if (how != MT_ENTER_TRACK)
 		return mt_record_nested(how, t, p);
@@ -62,19 +79,55 @@ MT_COLD static void *settle_and_return(void *p)
 	return p;
 }
 
+MT_COLD static void *step_and_return(struct mt_thread *t, void *p)
+{
+	mt_light_step(t);
+	return p;
+}
+
+/* A malloc in a light mode, after its original. */
+MT_NOINLINE static void *light_malloc_slow(void *p, size_t size, const struct mt_caller *caller)
+{
+	struct mt_thread *t = mt_enter_quick(caller->sp);
+	enum mt_enter how = MT_ENTER_TRACK;
+	if (!t)
+		how = mt_enter_slow(&t, caller->sp);
+	if (how != MT_ENTER_TRACK)
+		return mt_record_nested(how, t, p);
+	return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, caller, 0);
+}
+
+MT_INLINE void *light_malloc(struct mt_thread *t, size_t size)
+{
+	void *p = mt_original[MT_FAMILY_PLAIN].malloc(size);
+	enum mt_light counted = mt_light_alloc(t, p, size);
+	if (MT_LIKELY(counted == MT_LIGHT_DONE))
+		return p;
+	if (counted == MT_LIGHT_STEP)
+		return step_and_return(t, p);
+	struct mt_caller caller = MT_CALLER();
+	return light_malloc_slow(p, size, &caller);
+}
+
 /* Calls of record.c are the last thing done, so the path past them needs no saved registers. */
 MT_INLINE void *do_malloc(enum mt_family family, size_t size)
 {
 	uint32_t cell;
-	struct mt_thread *t = mt_enter_quick((uintptr_t)__builtin_dwarf_cfa());
-	if (MT_UNLIKELY(!t)) {
+	struct mt_thread *t = mt_enter_as(mt_thread_self_full(), (uintptr_t)__builtin_dwarf_cfa());
+	if (!t) {
+		struct mt_thread *light = mt_thread_self();
+		if (family == MT_FAMILY_PLAIN && light && light->light)
+			return light_malloc(light, size);
 		struct mt_caller caller = MT_CALLER();
 		return malloc_slow(family, size, &caller);
 	}
+	enter_family(t, family);
 	void *p = ORIGINAL(family, malloc)(size);
 	uint32_t *slot = mt_fast_slot((uint64_t)p);
 	struct mt_caller c = MT_CALLER();
-	if (MT_UNLIKELY(!p || t->settle || !mt_recording() || !mt_is_plain(size) ||
+	/* another control word: a request, or recording is off, or this is a light mode */
+	uint32_t control = __atomic_load_n(&mt_rt.hdr->control, __ATOMIC_RELAXED);
+	if (MT_UNLIKELY(!p || t->settle || control != t->control || !mt_is_plain(size) ||
 			!--t->until_tick))
 		return mt_record_malloc(t, p, size, c.sp, c.ra, c.fp);
 	if (MT_UNLIKELY(!mt_capture_known(&t->capture, c.sp, c.ra, c.fp, t->tag + MT_CALL_MALLOC,
@@ -89,6 +142,7 @@ MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct m
 {
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
+	enter_family(t, family);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return mt_record_nested(how, t, ORIGINAL(family, calloc)(n, each));
 	void *p = ORIGINAL(family, calloc)(n, each);
@@ -100,11 +154,18 @@ MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct m
 MT_NOINLINE static void free_slow(enum mt_family family, void *p, struct mt_thread *t, uintptr_t sp)
 {
 	enum mt_enter how = t ? MT_ENTER_TRACK : mt_enter_slow(&t, sp);
+	enter_family(t, family);
 	if (p)
 		t = mt_record_free_entered(how, t, p);
 	if (t && how == MT_ENTER_TRACK)
 		mt_leave(t);
 	ORIGINAL(family, free)(p);
+}
+
+MT_COLD static void step_and_free(struct mt_thread *t, void *p)
+{
+	mt_light_step(t);
+	mt_original[MT_FAMILY_PLAIN].free(p);
 }
 
 MT_COLD static void settle_and_free(enum mt_family family, void *p)
@@ -116,7 +177,18 @@ MT_COLD static void settle_and_free(enum mt_family family, void *p)
 MT_INLINE void do_free(enum mt_family family, void *p)
 {
 	uintptr_t sp = (uintptr_t)__builtin_dwarf_cfa();
-	struct mt_thread *t = mt_enter_quick(sp);
+	struct mt_thread *t = mt_enter_as(mt_thread_self_full(), sp);
+	if (!t) {
+		t = mt_thread_self();
+		if (family == MT_FAMILY_PLAIN && t && t->light && p) {
+			enum mt_light counted = mt_light_free(t, p);
+			if (MT_LIKELY(counted == MT_LIGHT_DONE))
+				return mt_original[MT_FAMILY_PLAIN].free(p);
+			if (counted == MT_LIGHT_STEP)
+				return step_and_free(t, p);
+		}
+		t = NULL;
+	}
 	if (MT_UNLIKELY(!t || !mt_original[family].free || !mt_fast_free(t, (uint64_t)p)))
 		free_slow(family, p, t, sp);
 	else if (mt_leave_quick(t))
@@ -138,18 +210,21 @@ static void *call_reallocarray(const struct mt_realloc *r)
 	return ((reallocarray_function)r->original)(r->old, r->n, r->each);
 }
 
-static void *do_realloc(const struct mt_realloc *r, const struct mt_caller *caller)
+MT_INLINE void *do_realloc(enum mt_family family, const struct mt_realloc *r,
+			   const struct mt_caller *caller)
 {
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
+	enter_family(t, family);
 	return mt_record_realloc(how, t, r, caller, 0);
 }
 
-static int do_posix_memalign(enum mt_family family, void **out, size_t align, size_t size,
-			     struct mt_caller caller)
+MT_INLINE int do_posix_memalign(enum mt_family family, void **out, size_t align, size_t size,
+				struct mt_caller caller)
 {
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
+	enter_family(t, family);
 	if (!ORIGINAL(family, posix_memalign)) {
 		if (how == MT_ENTER_TRACK)
 			mt_leave(t);
@@ -164,11 +239,12 @@ static int do_posix_memalign(enum mt_family family, void **out, size_t align, si
 }
 
 /* memalign and aligned_alloc */
-static void *do_aligned(void *(*original)(size_t, size_t), size_t align, size_t size,
-			struct mt_caller caller)
+MT_INLINE void *do_aligned(enum mt_family family, void *(*original)(size_t, size_t), size_t align,
+			   size_t size, struct mt_caller caller)
 {
 	struct mt_thread *t;
 	enum mt_enter how = mt_enter(&t);
+	enter_family(t, family);
 	void *p = original ? original(align, size) : no_memory();
 	if (how != MT_ENTER_TRACK)
 		return mt_record_nested(how, t, p);
@@ -190,17 +266,22 @@ static void *do_page_aligned(void *(*original)(size_t), size_t size, struct mt_c
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size) \
 	{ \
-		return do_malloc(family, size); \
+		void *p = do_malloc(family, size); \
+		leave_family(family); \
+		return p; \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each) \
 	{ \
-		return do_calloc(family, n, each, MT_CALLER()); \
+		void *p = do_calloc(family, n, each, MT_CALLER()); \
+		leave_family(family); \
+		return p; \
 	} \
 	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p); \
 	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p) \
 	{ \
 		do_free(family, p); \
+		leave_family(family); \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size) \
@@ -211,22 +292,32 @@ static void *do_page_aligned(void *(*original)(size_t), size_t size, struct mt_c
 				       .old = old, \
 				       .n = size, \
 				       .size = size}; \
-		return do_realloc(&r, &caller); \
+		void *p = do_realloc(family, &r, &caller); \
+		leave_family(family); \
+		return p; \
 	} \
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size); \
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size) \
 	{ \
-		return do_posix_memalign(family, out, align, size, MT_CALLER()); \
+		int err = do_posix_memalign(family, out, align, size, MT_CALLER()); \
+		leave_family(family); \
+		return err; \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size) \
 	{ \
-		return do_aligned(ORIGINAL(family, memalign), align, size, MT_CALLER()); \
+		void *p = \
+			do_aligned(family, ORIGINAL(family, memalign), align, size, MT_CALLER()); \
+		leave_family(family); \
+		return p; \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size) \
 	{ \
-		return do_aligned(ORIGINAL(family, aligned_alloc), align, size, MT_CALLER()); \
+		void *p = do_aligned(family, ORIGINAL(family, aligned_alloc), align, size, \
+				     MT_CALLER()); \
+		leave_family(family); \
+		return p; \
 	}
 
 DEFINE_FAMILY(, MT_FAMILY_PLAIN)
@@ -245,7 +336,7 @@ MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each)
 			       .size = 0};
 	if (mt_mul_size(n, each, &r.size))
 		return call_reallocarray(&r); /* refuses, sets errno */
-	return do_realloc(&r, &caller);
+	return do_realloc(MT_FAMILY_PLAIN, &r, &caller);
 }
 
 MT_HOOK_ATTR void *MT_HOOK(valloc)(size_t size);

@@ -6,9 +6,10 @@
 #include "core/mem.h"
 #include "core/sys.h"
 #include "elf/loader.h"
+#include "runtime/sampler.h"
 #include "wire/state.h"
 
-enum { MAX_BYTES_LEAST = 1 << 20 };
+enum { MAX_BYTES_LEAST = 1 << 20, EVERY_MAX = 65536 };
 
 struct word {
 	const char *at;
@@ -72,10 +73,96 @@ static int parse_heaps(struct word w, uint32_t *ret_heaps)
 	return heaps ? 0 : -MT_EINVAL;
 }
 
+static int read_mode(struct word w, uint32_t *ret_mode)
+{
+	static const struct {
+		const char *name;
+		uint32_t mode;
+	} modes[] = {
+		{"full", MT_MODE_FULL},
+		{"stats", MT_MODE_STATS},
+		{"sample", MT_MODE_SAMPLE},
+	};
+	for (size_t i = 0; i < MT_ARRAY_LEN(modes); i++)
+		if (word_is(w, modes[i].name)) {
+			*ret_mode = modes[i].mode;
+			return 0;
+		}
+	return -MT_EINVAL;
+}
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A label, in which %xx stands for any byte: words have no blanks. */
+static int read_label(struct word w, char *to, size_t bytes)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < w.len; i++) {
+		int c = (uint8_t)w.at[i];
+		if (c == '%') {
+			int high = i + 2 < w.len ? hex_digit(w.at[i + 1]) : -1;
+			int low = high >= 0 ? hex_digit(w.at[i + 2]) : -1;
+			c = high << 4 | low;
+			i += 2;
+			if (high < 0 || low < 0 || !c)
+				return -MT_EINVAL;
+		}
+		if (n + 1 >= bytes)
+			return -MT_EINVAL;
+		to[n++] = (char)c;
+	}
+	to[n] = 0;
+	return 0;
+}
+
+/* +GLOB and -GLOB, separated by commas. */
+static int read_modules(struct word w, char *to, size_t bytes)
+{
+	for (size_t i = 0; i < w.len; i++)
+		if (!i || w.at[i - 1] == ',')
+			if ((w.at[i] != '+' && w.at[i] != '-') || i + 1 == w.len ||
+			    w.at[i + 1] == ',')
+				return -MT_EINVAL;
+	return copy_word(to, bytes, w);
+}
+
+/* 1: understood, 0: no word of this kind, -EINVAL. */
+static int set_wish(struct mt_wishes *wishes, struct word name, struct word value)
+{
+	uint64_t v;
+	if (word_is(name, "mode")) {
+		if (read_mode(value, &wishes->mode))
+			return -MT_EINVAL;
+	} else if (word_is(name, "interval")) {
+		if (parse_size(value, &v) || v < 1 || v > MT_INTERVAL_MAX)
+			return -MT_EINVAL;
+		wishes->interval_bytes = v;
+		wishes->every = 0;
+	} else if (word_is(name, "every")) {
+		if (parse_size(value, &v) || v < 1 || v > EVERY_MAX)
+			return -MT_EINVAL;
+		wishes->every = (uint32_t)v;
+	} else if (word_is(name, "label")) {
+		if (read_label(value, wishes->label, sizeof(wishes->label)))
+			return -MT_EINVAL;
+	} else if (word_is(name, "modules")) {
+		if (read_modules(value, wishes->modules, sizeof(wishes->modules)))
+			return -MT_EINVAL;
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
 static int set_option(struct mt_options *o, struct word name, struct word value)
 {
 	uint64_t v = 0;
-	int err = 0;
+	int err = set_wish(&o->wishes, name, value);
+	if (err)
+		return err < 0 ? err : 0;
 	if (word_is(name, "depth")) {
 		err = parse_size(value, &v);
 		if (!err && (v < 1 || v > 256))
@@ -106,6 +193,12 @@ static int set_option(struct mt_options *o, struct word name, struct word value)
 			err = -MT_EINVAL;
 	} else if (word_is(name, "leak-threshold")) {
 		err = parse_size(value, &o->leak_threshold);
+	} else if (word_is(name, "max-cpu")) {
+		err = parse_size(value, &o->max_cpu_percent);
+		if (!err && (o->max_cpu_percent < 1 || o->max_cpu_percent > 100))
+			err = -MT_EINVAL;
+	} else if (word_is(name, "min-anon")) {
+		err = parse_size(value, &o->min_anon_bytes);
 	} else if (word_is(name, "output")) {
 		err = value.len ? copy_word(o->output, sizeof(o->output), value) : -MT_EINVAL;
 	} else {
@@ -119,41 +212,74 @@ static int is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\n';
 }
 
+/* The next word of a text and its halves around '='; 0 at the end. */
+static int next_word(const char **text, struct word *ret_all, struct word *ret_name,
+		     struct word *ret_value)
+{
+	const char *s = *text;
+	while (is_blank(*s))
+		s++;
+	ret_all->at = ret_name->at = s;
+	while (*s && *s != '=' && !is_blank(*s))
+		s++;
+	ret_name->len = (size_t)(s - ret_name->at);
+	if (*s == '=')
+		s++;
+	ret_value->at = s;
+	while (*s && !is_blank(*s))
+		s++;
+	ret_value->len = (size_t)(s - ret_value->at);
+	ret_all->len = (size_t)(s - ret_all->at);
+	*text = s;
+	return ret_all->len != 0;
+}
+
 static int read_words(const char *s, struct mt_options *o, struct word *ret_bad)
 {
-	while (*s) {
-		struct word all = {s, 0}, name, value = {s, 0};
-		while (is_blank(*s))
-			s++;
-		if (!*s)
-			break;
-		all.at = name.at = s;
-		while (*s && *s != '=' && !is_blank(*s))
-			s++;
-		name.len = (size_t)(s - name.at);
-		if (*s == '=')
-			s++;
-		value.at = s;
-		while (*s && !is_blank(*s))
-			s++;
-		value.len = (size_t)(s - value.at);
-		all.len = (size_t)(s - all.at);
+	struct word all, name, value;
+	while (next_word(&s, &all, &name, &value))
 		if (set_option(o, name, value)) {
 			*ret_bad = all;
 			return -MT_EINVAL;
 		}
-	}
 	return 0;
 }
 
-static int read_mode(const char *s, struct mt_options *o)
+static int set_request(struct mt_wishes *wishes, struct word all, struct word name,
+		       struct word value)
 {
-	if (mt_str_equal(s, "full") || mt_str_equal(s, "leak_report")) {
-		o->mode = MT_MODE_FULL;
-		o->exit_report = *s == 'l';
+	if (word_is(all, "on"))
+		wishes->switch_to = MT_SWITCH_ON;
+	else if (word_is(all, "off"))
+		wishes->switch_to = MT_SWITCH_OFF;
+	else if (word_is(all, "reset-peak"))
+		wishes->reset_peak = 1;
+	else if (set_wish(wishes, name, value) <= 0)
+		return -MT_EINVAL;
+	return 0;
+}
+
+int mt_wishes_read(const char *text, struct mt_wishes *wishes)
+{
+	struct word all, name, value;
+	wishes->switch_to = MT_SWITCH_KEEP;
+	wishes->reset_peak = 0;
+	while (next_word(&text, &all, &name, &value))
+		if (set_request(wishes, all, name, value))
+			return -MT_EINVAL;
+	return 0;
+}
+
+/* MEMTRACK_MODE */
+static int read_mode_word(const char *s, struct mt_options *o)
+{
+	struct word w = {s, mt_str_len(s)};
+	o->exit_report = mt_str_equal(s, "leak_report");
+	if (o->exit_report)
 		return 0;
-	}
-	o->mode = MT_MODE_OFF;
+	if (!read_mode(w, &o->wishes.mode))
+		return 0;
+	o->wishes.mode = MT_MODE_OFF;
 	return mt_str_equal(s, "off") ? 0 : -MT_EINVAL;
 }
 
@@ -196,6 +322,21 @@ static void complain(char *error, size_t bytes, const char *what, struct word w)
 	mt_fmt_str(&f, ": nothing is tracked\n");
 }
 
+static void describe_wishes(const struct mt_wishes *w, struct mt_fmt *f)
+{
+	if (w->mode == MT_MODE_SAMPLE && w->every) {
+		mt_fmt_str(f, " every=");
+		mt_fmt_u64(f, w->every);
+	} else if (w->mode == MT_MODE_SAMPLE) {
+		mt_fmt_str(f, " interval=");
+		mt_fmt_u64(f, w->interval_bytes);
+	}
+	if (w->modules[0]) {
+		mt_fmt_str(f, " modules=");
+		mt_fmt_str(f, w->modules);
+	}
+}
+
 static void describe(struct mt_options *o)
 {
 	struct mt_fmt f;
@@ -207,9 +348,18 @@ static void describe(struct mt_options *o)
 		mt_fmt_str(&f, " verify=");
 		mt_fmt_u64(&f, o->verify);
 	}
+	describe_wishes(&o->wishes, &f);
 	if (o->min_size) {
 		mt_fmt_str(&f, " min-size=");
 		mt_fmt_u64(&f, o->min_size);
+	}
+	if (o->max_cpu_percent) {
+		mt_fmt_str(&f, " max-cpu=");
+		mt_fmt_u64(&f, o->max_cpu_percent);
+	}
+	if (o->min_anon_bytes) {
+		mt_fmt_str(&f, " min-anon=");
+		mt_fmt_u64(&f, o->min_anon_bytes);
 	}
 	if (o->max_size != UINT64_MAX) {
 		mt_fmt_str(&f, " max-size=");
@@ -236,13 +386,14 @@ int mt_options_read(char **envp, struct mt_options *ret_options, char *error, si
 	uint64_t v;
 
 	mt_mem_zero(o, sizeof(*o));
-	o->mode = MT_MODE_FULL;
+	o->wishes.mode = MT_MODE_FULL;
+	o->wishes.interval_bytes = 512 << 10;
 	o->depth = 64;
 	o->follow = 1;
 	o->heaps = 15;
 	o->max_size = UINT64_MAX;
 	o->leak_threshold = 4096;
-	if (mode && *mode && read_mode(mode, o)) {
+	if (mode && *mode && read_mode_word(mode, o)) {
 		complain(error, bytes, "MEMTRACK_MODE", (struct word){mode, mt_str_len(mode)});
 		return -MT_EINVAL;
 	}

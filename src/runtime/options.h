@@ -9,10 +9,23 @@
 
 #include "core/cc.h"
 
-enum { MT_PATH_MAX = 1024 };
+enum { MT_PATH_MAX = 1024, MT_WISH_TEXT = 512 };
+
+/* What may be asked for at start and changed while the process runs. */
+struct mt_wishes {
+	uint32_t mode;              /* enum mt_state_mode */
+	uint32_t every;             /* sampling: every Nth allocation; 0: by bytes */
+	uint64_t interval_bytes;    /* sampling by bytes: mean distance, 1..1 TiB */
+	char label[128];            /* of threads that set none, "": none */
+	char modules[MT_WISH_TEXT]; /* +GLOB and -GLOB, separated by commas; "": all */
+	/* of one request only */
+	uint32_t switch_to; /* enum mt_switch */
+	uint32_t reset_peak;
+};
+enum mt_switch { MT_SWITCH_KEEP = 0, MT_SWITCH_ON = 1, MT_SWITCH_OFF = 2 };
 
 struct mt_options {
-	uint32_t mode;        /* enum mt_state_mode */
+	struct mt_wishes wishes;
 	uint32_t depth;       /* frames kept, 1..256 */
 	uint32_t follow;      /* 1: forked and executed children are tracked */
 	uint32_t exit_report; /* leak_report: print at exit */
@@ -24,7 +37,10 @@ struct mt_options {
 	uint64_t min_size, max_size; /* blocks outside are counted, not recorded one by one */
 	uint64_t max_bytes;          /* bound of the tracker's storage, 0: none */
 	uint64_t leak_threshold;
-	char output[MT_PATH_MAX];    /* pattern, absolute; "" when the launcher decides */
+	uint64_t max_cpu_percent; /* sampling: of a thread's time, 0: no bound */
+	uint64_t min_anon_bytes;  /* sampling begins when the process has so much anonymous memory
+				   */
+	char output[MT_PATH_MAX]; /* pattern, absolute; "" when the launcher decides */
 	char state_dir[MT_PATH_MAX]; /* from the launcher; "" else */
 	char text[512];              /* options as understood, for the header */
 };
@@ -34,5 +50,11 @@ struct mt_options {
  * written to error (at most bytes, NUL-terminated).
  */
 int mt_options_read(char **envp, struct mt_options *ret_options, char *error, size_t bytes);
+
+/*
+ * Reads a request made while the process runs into *wishes, which holds the present ones. 0, or
+ * -EINVAL: a word was not understood, and what is in *wishes is of no use.
+ */
+int mt_wishes_read(const char *text, struct mt_wishes *wishes);
 
 #endif

@@ -7,6 +7,7 @@
 #include "core/valgrind.h"
 #include "elf/loader.h"
 #include "runtime/arena.h"
+#include "runtime/control.h"
 #include "runtime/exec.h"
 #include "runtime/exit_report.h"
 #include "runtime/index.h"
@@ -90,8 +91,10 @@ static int begin(const struct mt_start_block *block)
 	if (!mt_rt.notifier_patched)
 		mt_rt_note(MT_NOTE_NO_NOTIFIER);
 	fill_strings(block);
+	if (mt_sys_getrandom(&mt_rt.seed, sizeof(mt_rt.seed)) != sizeof(mt_rt.seed))
+		mt_rt.seed = mt_clock_ticks() * 0x9e3779b97f4a7c15u;
 	mt_verify_open();
-	return 0;
+	return mt_control_begin();
 }
 
 static int start(void)
@@ -108,7 +111,7 @@ static int start(void)
 		mt_sys_write(2, error, mt_str_len(error));
 		return -MT_EINVAL;
 	}
-	if (mt_rt.options.mode == MT_MODE_OFF)
+	if (mt_rt.options.wishes.mode == MT_MODE_OFF)
 		return -MT_EINVAL;
 	if (!mt_rt.options.in_valgrind &&
 	    mt_under_valgrind()) /* it counts by itself, and would report how we ask for readable
@@ -179,6 +182,7 @@ static void forget_all(void)
 	mt_record_forget();
 	mt_mapping_forget();
 	mt_modules_forget();
+	mt_control_forget();
 	mt_thread_set_self(NULL);
 	mt_rt.modules_lock = mt_rt.names_lock = mt_rt.search_lock = 0;
 	mt_rt.no_storage = mt_rt.limited = 0;
@@ -253,8 +257,10 @@ static struct mt_thread *enter_new(uintptr_t sp)
 	struct mt_thread *t = mt_thread_self();
 	if (!t)
 		t = mt_thread_make();
-	if (t)
+	if (t) {
 		t->depth = sp;
+		mt_control_take(t);
+	}
 	return t;
 }
 

@@ -31,6 +31,7 @@ static const char *const malloc_names[] = {
 	"cfree",
 	"free_sized",
 	"free_aligned_sized",
+	"malloc_usable_size",
 };
 _Static_assert(sizeof(malloc_names) / sizeof(malloc_names[0]) ==
 		       sizeof(struct mt_originals) / sizeof(void *),
@@ -126,6 +127,8 @@ static void resolve_family(const struct search *s, enum mt_family family)
 		mt_fmt_str(&f, prefixes[family]);
 		mt_fmt_str(&f, malloc_names[i]);
 		uintptr_t at = find(s, name, &where);
+		if (!at && mt_str_equal(name, "tc_malloc_usable_size"))
+			at = find(s, "tc_malloc_size", &where);
 		if (at)
 			__atomic_store_n(&slot[i], (void *)at, __ATOMIC_RELEASE);
 	}
@@ -188,6 +191,11 @@ static void describe(const struct search *s)
 		mt_provider.granule_shift = glibc ? 5 : 4;
 	else
 		mt_provider.granule_shift = 3;
+	const struct mt_module *sizes = NULL;
+	find(s, "malloc_usable_size", &sizes);
+	/* by their layout, which has not changed since chunks have headers, and is checked at work
+	 */
+	mt_rt.chunk_sizes = glibc && provider == libc && sizes == libc;
 	for (uint32_t i = 0; i < s->self_at; i++)
 		if (mt_module_symbol(s->order[i], "malloc"))
 			mt_provider.program_exports_malloc = 1;

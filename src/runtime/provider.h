@@ -24,6 +24,7 @@ struct mt_originals {
 	void (*cfree)(void *);
 	void (*free_sized)(void *, size_t);
 	void (*free_aligned_sized)(void *, size_t, size_t);
+	size_t (*malloc_usable_size)(const void *);
 };
 
 /* One family of malloc names: plain, je_, mi_, tc_. */

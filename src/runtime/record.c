@@ -3,7 +3,9 @@
 #include "runtime/record.h"
 
 #include "core/sys.h"
-#include "runtime/fast.h"
+#include "core/clock.h"
+#include "runtime/light.h"
+#include "runtime/sampler.h"
 #include "runtime/storage.h"
 #include "runtime/verify.h"
 
@@ -64,12 +66,13 @@ static void count_cell_live(struct mt_state_cell *c)
 		publish_site(c, live);
 }
 
-static void count_cell_alloc(struct mt_state_cell *c, uint64_t size)
+/* weight: bytes that the block stands for. */
+static void count_cell_alloc(struct mt_state_cell *c, uint64_t size, uint64_t weight)
 {
 	uint32_t bucket = mt_state_size_bucket(size);
 	mt_cell_keep_at_peak(c);
 	c->allocs++;
-	c->bytes += size;
+	c->bytes += weight;
 	if (!mt_cell_has_one_size(c, bucket)) {
 		uint32_t *count = mt_cell_size_count(c, bucket);
 		if (count)
@@ -80,7 +83,7 @@ static void count_cell_alloc(struct mt_state_cell *c, uint64_t size)
 	count_cell_live(c);
 }
 
-/* whole: the block is gone, not only a part of it. */
+/* size: as weight above. whole: the block is gone, not only a part of it. */
 static void count_cell_free(struct mt_state_cell *c, uint64_t size, uint32_t unit, int whole)
 {
 	mt_cell_keep_at_peak(c);
@@ -89,6 +92,65 @@ static void count_cell_free(struct mt_state_cell *c, uint64_t size, uint32_t uni
 	if (whole)
 		mt_count_saturating(&c->lifetime[mt_state_life_bucket(mt_now() - unit)]);
 	count_cell_live(c);
+}
+
+/* --- samples ------------------------------------------------------------------------------- */
+
+/* How the blocks of a cell were chosen; NULL: all are recorded. */
+static const struct mt_state_regime *regime_of(uint32_t cell)
+{
+	const struct mt_state_regime *all = mt_storage_base(MT_REGION_REGIMES);
+	uint32_t regime = cell ? mt_rt.sites[mt_rt.cells[cell].site].regime : 0;
+	return regime ? &all[regime] : NULL;
+}
+
+static struct mt_state_sampled *sampled_of(uint32_t cell)
+{
+	return &((struct mt_state_sampled *)mt_storage_base(MT_REGION_SAMPLED))[cell];
+}
+
+static void add_wide(uint64_t sum[2], unsigned __int128 by)
+{
+	unsigned __int128 v = ((unsigned __int128)sum[1] << 64 | sum[0]) + by;
+	sum[0] = (uint64_t)v;
+	sum[1] = (uint64_t)(v >> 64);
+}
+
+/* Whole bytes out of 1/65536; what is left over waits for the next time. */
+static uint64_t whole_bytes(uint64_t q16, uint32_t *rest_q16)
+{
+	uint64_t rest = (q16 & 0xffff) + *rest_q16;
+	*rest_q16 = rest & 0xffff;
+	return (q16 >> 16) + (rest >> 16);
+}
+
+/* What a new block of the cell stands for, in bytes. */
+static uint64_t weigh_alloc(uint32_t cell, uint64_t size)
+{
+	const struct mt_state_regime *regime = regime_of(cell);
+	if (MT_LIKELY(!regime))
+		return size;
+	struct mt_state_sampled *s = sampled_of(cell);
+	struct mt_weight w = mt_sample_weight(regime, size);
+	s->sample_bytes += size;
+	add_wide(s->count_q16, w.count_q16);
+	add_wide(s->bytes_variance, w.bytes_variance);
+	add_wide(s->count_variance, w.count_variance);
+	return whole_bytes(w.bytes_q16, &s->bytes_rest_q16);
+}
+
+/* The same for one that goes; cell: the freeing thread's, 0: none. */
+static uint64_t weigh_free(const struct mt_state_regime *regime, uint32_t cell, uint64_t size)
+{
+	if (MT_LIKELY(!regime))
+		return size;
+	struct mt_weight w = mt_sample_weight(regime, size);
+	if (!cell)
+		return w.bytes_q16 >> 16;
+	struct mt_state_sampled *s = sampled_of(cell);
+	s->freed_sample_bytes += size;
+	add_wide(s->freed_count_q16, w.count_q16);
+	return whole_bytes(w.bytes_q16, &s->freed_bytes_rest_q16);
 }
 
 /* --- records ------------------------------------------------------------------------------- */
@@ -175,6 +237,7 @@ MT_COLD static void drop_stale(struct mt_thread *t, const void *p)
 	struct mt_gone gone = {0};
 	if (!mt_record_take(t, p, &gone))
 		return;
+	gone.usable = 0; /* what STATS counted of it is not known any more */
 	mt_rt_lost(MT_LOST_UNSEEN_FREE);
 	mt_record_gone(t, &gone, 1);
 }
@@ -183,8 +246,8 @@ MT_COLD static void drop_stale(struct mt_thread *t, const void *p)
  * another. */
 static uint64_t place_in(const uint32_t *slot)
 {
-	return __atomic_load_n(&mt_rt.live[__atomic_load_n(slot, __ATOMIC_RELAXED)].place,
-			       __ATOMIC_RELAXED);
+	uint32_t r = __atomic_load_n(slot, __ATOMIC_RELAXED) & ~MT_SLOT_SAMPLED;
+	return __atomic_load_n(&mt_rt.live[r].place, __ATOMIC_RELAXED);
 }
 
 /* The slot is not free: a block whose free we missed, or (rarely) two blocks in one granule. */
@@ -206,6 +269,7 @@ MT_COLD static int enter_large(struct mt_thread *t, uint64_t address, const stru
 static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_gone *b)
 {
 	uint32_t *slot = NULL, r = 0;
+	uint32_t mark = regime_of(b->cell) ? MT_SLOT_SAMPLED : 0;
 	int entered;
 	if (b->size < MT_LARGE_BYTES)
 		slot = mt_index_slot(address);
@@ -216,8 +280,11 @@ static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_g
 		r = b->record ? b->record : take_record(t);
 		entered = r != 0;
 	}
+	if (mark)
+		mt_filter_add(address);
 	if (r) {
-		mt_fill_record(slot, r, address, (uint32_t)b->size, b->cell, b->unit, b->sequence);
+		mt_fill_record(slot, r, mark, address, (uint32_t)b->size, b->cell, b->unit,
+			       b->sequence);
 	} else if (!entered) {
 		mt_count(&t->row->untracked_allocs, 1);
 		mt_count(&t->row->untracked_bytes, b->size);
@@ -253,24 +320,17 @@ static void count_block(struct mt_thread *t, uint64_t address, uint64_t size, ui
 {
 	struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
 	struct mt_gone b = {.size = size, .cell = cell};
+	uint64_t weight = weigh_alloc(cell, size);
 	t->last_pointer = address;
 	b.sequence = (uint32_t)mt_count_to(&sum->allocs, 1);
-	mt_count(&sum->bytes, size);
+	mt_count(&sum->bytes, weight);
 	if (cell)
-		count_cell_alloc(&mt_rt.cells[cell], size);
+		count_cell_alloc(&mt_rt.cells[cell], size, weight);
+	if (t->light)
+		b.sequence = mt_light_sequence(t);
 	count_live(t->row);
 	b.unit = mt_now();
 	enter_block(t, address, &b);
-}
-
-/* A block that is wanted. cell 0: there was no room for its site. */
-static void count_in_cell(struct mt_thread *t, uint64_t address, uint64_t size, uint32_t cell)
-{
-	if (!cell) {
-		mt_count(&t->row->unplaced_allocs, 1);
-		mt_count(&t->row->unplaced_bytes, size);
-	}
-	count_block(t, address, size, cell);
 }
 
 /* A block that the options leave out: in the totals, and its free will be. */
@@ -281,9 +341,55 @@ static void count_filtered(struct mt_thread *t, uint64_t address, uint64_t size)
 	count_block(t, address, size, 0);
 }
 
+/* A block that is wanted. cell 0: there was no room for its site. */
+static void count_in_cell(struct mt_thread *t, uint64_t address, uint64_t size, uint32_t cell)
+{
+	if (MT_UNLIKELY(t->excluded)) {
+		t->excluded = 0;
+		count_filtered(t, address, size);
+		return;
+	}
+	if (!cell) {
+		mt_count(&t->row->unplaced_allocs, 1);
+		mt_count(&t->row->unplaced_bytes, size);
+	}
+	count_block(t, address, size, cell);
+}
+
+/* A sampled block; without a cell it has no regime, so it is left out altogether. */
+static void record_sample(struct mt_thread *t, uint64_t address, uint64_t size,
+			  enum mt_state_call call, const struct mt_caller *caller, uint64_t source)
+{
+	uint64_t from = mt_rt.no_ticks ? 0 : mt_clock_ticks();
+	mt_thread_tick(t);
+	uint32_t cell = find_cell(t, t->tag + call, source, caller);
+	if (MT_LIKELY(cell))
+		count_block(t, address, size, cell);
+	else if (!t->excluded)
+		mt_count(&t->row->unplaced_allocs, 1);
+	t->excluded = 0;
+	if (MT_UNLIKELY(mt_rt.options.verify) && cell && !t->verify_in--)
+		mt_verify_capture(t, cell);
+	uint64_t now = mt_rt.no_ticks ? 0 : mt_clock_ticks();
+	mt_control_rails(t, now - from, now);
+}
+
+MT_NOINLINE static void record_light(struct mt_thread *t, void *p, size_t size,
+				     enum mt_state_call call, const struct mt_caller *caller,
+				     uint64_t source)
+{
+	t->last_pointer = (uint64_t)p;
+	if (mt_light_take(t, p, size) && is_wanted(size))
+		record_sample(t, (uint64_t)p, size, call, caller, source);
+}
+
 void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
 		     const struct mt_caller *caller, uint64_t source)
 {
+	if (MT_UNLIKELY(t->light)) {
+		record_light(t, p, size, call, caller, source);
+		return;
+	}
 	if (!t->until_tick || !--t->until_tick)
 		mt_thread_tick(t);
 	if (MT_UNLIKELY(!is_wanted(size))) {
@@ -333,13 +439,16 @@ MT_NOINLINE static int take_large(const void *p, struct mt_gone *ret_gone)
 		return 0;
 	*ret_gone = (struct mt_gone){
 		.size = l.size, .cell = l.cell, .unit = l.unit, .sequence = l.sequence};
+	if (regime_of(l.cell))
+		mt_filter_remove((uint64_t)p);
 	return 1;
 }
 
 MT_INLINE int take_block(const void *p, struct mt_gone *ret_gone)
 {
 	uint32_t *slot = mt_index_find((uint64_t)p);
-	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
+	uint32_t mark = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
+	uint32_t r = mark & ~MT_SLOT_SAMPLED;
 	struct mt_state_live *l = &mt_rt.live[r];
 	if (MT_UNLIKELY(!r || l->place != (uint64_t)p))
 		return take_large(p, ret_gone);
@@ -350,6 +459,8 @@ MT_INLINE int take_block(const void *p, struct mt_gone *ret_gone)
 	ret_gone->unit = l->unit;
 	ret_gone->sequence = l->sequence;
 	ret_gone->record = r;
+	if (MT_UNLIKELY(mark != r))
+		mt_filter_remove((uint64_t)p);
 	return 1;
 }
 
@@ -364,12 +475,22 @@ MT_COLD static int forget_nested(struct mt_thread *t, const void *p)
 	return 0;
 }
 
+/* Whether STATS counts the block: it counts all that the tables know nothing of, and samples. */
+static int is_counted(int known, uint32_t cell)
+{
+	return __atomic_load_n(&mt_rt.counting, __ATOMIC_RELAXED) && (!known || regime_of(cell));
+}
+
 int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone)
 {
-	if (MT_LIKELY(take_block(p, ret_gone)))
-		return 1;
-	forget_nested(t, p);
-	return 0;
+	int known = take_block(p, ret_gone);
+	if (!known)
+		forget_nested(t, p);
+	ret_gone->address = (uint64_t)p;
+	ret_gone->usable = MT_UNLIKELY(is_counted(known, ret_gone->cell))
+				   ? mt_usable((enum mt_family)t->family, p)
+				   : 0;
+	return known;
 }
 
 void mt_record_restore(struct mt_thread *t, const void *p, const struct mt_gone *gone)
@@ -377,42 +498,60 @@ void mt_record_restore(struct mt_thread *t, const void *p, const struct mt_gone 
 	enter_block(t, (uint64_t)p, gone);
 }
 
-/* The freeing thread's cell for another thread's block. NULL: no room, or the block has none. */
-MT_NOINLINE static struct mt_state_cell *foreign_cell(struct mt_thread *t, uint32_t cell)
+/* The freeing thread's cell for another thread's block. 0: no room, or the block has none. */
+MT_NOINLINE static uint32_t foreign_cell(struct mt_thread *t, uint32_t cell)
 {
-	if (cell)
-		cell = mt_site_cell_for_free(t, mt_rt.cells[cell].site);
-	return cell ? &mt_rt.cells[cell] : NULL;
+	return cell ? mt_site_cell_for_free(t, mt_rt.cells[cell].site) : 0;
+}
+
+/* Freed before the thread's next allocation. */
+static int is_temporary(const struct mt_thread *t, const struct mt_gone *gone, int sampled)
+{
+	if (sampled)
+		return t->stats && gone->sequence == mt_light_sequence(t);
+	return gone->sequence == (uint32_t)t->row->totals[MT_CLASS_MALLOC].allocs;
 }
 
 void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_realloc)
 {
 	struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
-	struct mt_state_cell *c = &mt_rt.cells[gone->cell];
-	mt_count(&sum->frees, 1);
-	mt_count(&sum->freed_bytes, gone->size);
-	if (c->thread != t->number) {
-		c = foreign_cell(t, gone->cell);
-	} else if (!is_realloc && gone->sequence == (uint32_t)sum->allocs) {
+	const struct mt_state_regime *regime = regime_of(gone->cell);
+	uint32_t cell = gone->cell;
+	if (mt_rt.cells[cell].thread != t->number) {
+		cell = foreign_cell(t, cell);
+	} else if (!is_realloc && is_temporary(t, gone, regime != NULL)) {
 		mt_count(&t->row->temporaries, 1);
-		c->temporaries++;
+		mt_rt.cells[cell].temporaries++;
 	}
-	if (c)
-		count_cell_free(c, gone->size, gone->unit, 1);
+	uint64_t weight = weigh_free(regime, cell, gone->size);
+	mt_count(&sum->frees, 1);
+	mt_count(&sum->freed_bytes, weight);
+	if (cell)
+		count_cell_free(&mt_rt.cells[cell], weight, gone->unit, 1);
 	count_live(t->row);
 	if (gone->record)
 		give_record(t, gone->record);
+	if (MT_UNLIKELY(gone->usable))
+		mt_light_gone(t, (const void *)gone->address, gone->usable);
+}
+
+void mt_record_unknown(struct mt_thread *t, const struct mt_gone *gone)
+{
+	if (gone->usable)
+		mt_light_gone(t, (const void *)gone->address, gone->usable);
+	else
+		mt_count(&t->row->unknown_frees, 1);
 }
 
 MT_NOINLINE void mt_record_free(struct mt_thread *t, const void *p)
 {
 	struct mt_gone gone = {0};
-	if (take_block(p, &gone)) {
+	if (MT_UNLIKELY(mt_control_changed(t)))
+		mt_control_take(t);
+	if (mt_record_take(t, p, &gone))
 		mt_record_gone(t, &gone, 0);
-		return;
-	}
-	forget_nested(t, p);
-	mt_count(&t->row->unknown_frees, 1);
+	else
+		mt_record_unknown(t, &gone);
 }
 
 struct mt_thread *mt_record_free_entered(enum mt_enter how, struct mt_thread *t, const void *p)
@@ -475,8 +614,10 @@ static struct mt_deferred *reserve_deferred(struct mt_thread *t)
 void mt_record_free_nested(struct mt_thread *t, const void *p)
 {
 	struct mt_gone gone = {0};
-	forget_nested(t, p);
-	if (!take_block(p, &gone))
+	int known = mt_record_take(t, p, &gone);
+	if (gone.usable && t->stats) /* published when the outer call, or a later one, does */
+		mt_light_count_free(t->stats, gone.usable);
+	if (!known)
 		return;
 	struct mt_deferred *d = reserve_deferred(t);
 	if (!d) { /* the block is gone; its record and counters are given up */
@@ -551,14 +692,15 @@ void *mt_record_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_
 	if (known)
 		mt_record_gone(t, &gone, 1);
 	else if (r->old)
-		mt_count(&t->row->unknown_frees, 1);
+		mt_record_unknown(t, &gone);
 	if (!p && r->old) { /* freed by size 0 */
 		mt_leave(t);
 		return p;
 	}
 	if (r->old) {
 		mt_count(&t->row->reallocs, 1);
-		mt_count(&t->row->realloc_grown, known && r->size > gone.size);
+		uint64_t was = gone.usable ? gone.usable : gone.size; /* 0: not known */
+		mt_count(&t->row->realloc_grown, was && r->size > was);
 	}
 	return mt_finish_alloc(t, p, r->size, MT_CALL_REALLOC, caller, source);
 }
@@ -593,13 +735,17 @@ uint32_t mt_record_mapping_alloc(struct mt_thread *t, uint32_t heap, uint64_t si
 				 enum mt_state_call call, const struct mt_caller *caller)
 {
 	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
-	uint64_t tag = t->tag | mt_site_tag(call, heap, 0);
+	uint64_t tag = (t->tag & ~MT_TAG_REGIME) | mt_site_tag(call, heap, 0);
+	if (MT_UNLIKELY(mt_control_changed(t)))
+		mt_control_take(t);
 	mt_thread_tick(t);
 	sum->allocs++;
 	sum->bytes += size;
-	uint32_t cell = find_cell(t, tag, 0, caller);
+	/* no stacks in statistics mode */
+	uint32_t cell = t->light && !(t->tag & MT_TAG_REGIME) ? 0 : find_cell(t, tag, 0, caller);
+	t->excluded = 0;
 	if (cell)
-		count_cell_alloc(&mt_rt.cells[cell], size);
+		count_cell_alloc(&mt_rt.cells[cell], size, size);
 	return cell;
 }
 
@@ -609,12 +755,10 @@ void mt_record_mapping_gone(struct mt_thread *t, uint32_t heap, uint32_t cell, u
 	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
 	sum->frees += (uint64_t)whole;
 	sum->freed_bytes += size;
-	struct mt_state_cell *c = &mt_rt.cells[cell];
-	if (c->thread != t->number)
-		c = foreign_cell(t, cell);
-	if (!c)
-		return;
-	count_cell_free(c, size, unit, whole);
+	if (mt_rt.cells[cell].thread != t->number)
+		cell = foreign_cell(t, cell);
+	if (cell)
+		count_cell_free(&mt_rt.cells[cell], size, unit, whole);
 }
 
 void mt_record_custom_alloc(struct mt_thread *t, uint32_t heap, const void *p, size_t size,

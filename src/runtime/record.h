@@ -10,6 +10,7 @@
  * complete before its `place` is set, and `place` is cleared before anything else on the way out.
  */
 
+#include "runtime/control.h"
 #include "runtime/rt.h"
 #include "runtime/thread.h"
 
@@ -20,6 +21,8 @@ struct mt_gone {
 	uint32_t unit;
 	uint32_t sequence;
 	uint32_t record; /* live record number, 0: large */
+	uint64_t address;
+	uint64_t usable; /* bytes that STATS counts for it; 0: it does not */
 };
 
 enum mt_enter {
@@ -35,13 +38,13 @@ enum mt_enter {
 enum mt_enter mt_enter_slow(struct mt_thread **ret_thread, uintptr_t sp);
 
 /*
- * The quick half: the thread with its guard taken, or NULL and nothing is changed. sp: where the
- * hook's frame stands, its CFA. The guard writes that down: a hook that is entered at or above that
- * place tells that the one which took the guard was left by a jump.
+ * The quick half for the calling thread's own t, which may be NULL: the thread with its guard
+ * taken, or NULL and nothing is changed. sp: where the hook's frame stands, its CFA. The guard
+ * writes that down: a hook that is entered at or above that place tells that the one which took the
+ * guard was left by a jump.
  */
-MT_INLINE struct mt_thread *mt_enter_quick(uintptr_t sp)
+MT_INLINE struct mt_thread *mt_enter_as(struct mt_thread *t, uintptr_t sp)
 {
-	struct mt_thread *t = mt_thread_self();
 	if (MT_UNLIKELY(!t || t->depth))
 		return NULL;
 	t->depth = sp;
@@ -55,6 +58,11 @@ MT_INLINE struct mt_thread *mt_enter_quick(uintptr_t sp)
 	if (mt_thread_self_again() == t)
 		t->depth = 0;
 	return NULL;
+}
+
+MT_INLINE struct mt_thread *mt_enter_quick(uintptr_t sp)
+{
+	return mt_enter_as(mt_thread_self(), sp);
 }
 
 /* Both halves: for a hook itself, and what it inlines. */
@@ -106,7 +114,9 @@ void mt_record_publish_live(struct mt_state_thread *row);
 void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
 		     const struct mt_caller *caller, uint64_t source);
 
-/* Takes a block of the malloc heap out of the tables: 1, or 0 when it is not known. Counts nothing.
+/*
+ * Takes a block of the malloc heap out of the tables: 1, or 0 when it is not known. Counts nothing:
+ * mt_record_gone() or mt_record_unknown() does. The block is still the allocator's.
  */
 int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone);
 
@@ -115,6 +125,9 @@ void mt_record_restore(struct mt_thread *t, const void *p, const struct mt_gone 
 
 /* Counts a block that was taken out as freed by this thread. is_realloc: not a temporary. */
 void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_realloc);
+
+/* Counts a block that mt_record_take() did not know as freed by this thread. */
+void mt_record_unknown(struct mt_thread *t, const struct mt_gone *gone);
 
 /* free(): take and count; an unknown address is counted as such. */
 void mt_record_free(struct mt_thread *t, const void *p);
@@ -151,6 +164,8 @@ MT_INLINE void *mt_finish_alloc(struct mt_thread *t, void *p, size_t size, enum 
 	} else {
 		if (MT_UNLIKELY(t->settle))
 			mt_record_returned(t, p);
+		if (MT_UNLIKELY(mt_control_changed(t)))
+			mt_control_take(t);
 		if (MT_LIKELY(mt_recording()))
 			mt_record_alloc(t, p, size, call, caller, source);
 	}

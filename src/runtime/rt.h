@@ -32,7 +32,7 @@ enum mt_sandbox {
 };
 
 enum {
-	MT_REGIONS = 12,
+	MT_REGIONS = 20,
 	MT_CHUNK_RECORDS = 128,
 	MT_DEFERRED_MAX = 64,
 	MT_PEAK_STEP = 65536,
@@ -41,6 +41,9 @@ enum {
 	MT_HELD_MAX = 4,
 	MT_NESTED_MAX = 8,
 };
+
+/* The regime's bits in a tag, see mt_site_tag(). */
+#define MT_TAG_REGIME ((uint64_t)0xffff0000)
 
 /* mt_thread.settle: the number of deferred frees, and a bit above it. */
 enum { MT_SETTLE_COUNT = 0xffff, MT_SETTLE_NESTED = 0x10000 };
@@ -76,13 +79,33 @@ struct mt_thread {
 	uint32_t free_head, free_count; /* live records given back by this thread */
 	uint32_t fresh_next, fresh_end; /* records of the chunk not handed out yet */
 	uint32_t until_tick;            /* events until the clock is read */
-	uint64_t tag;                   /* of new allocations: label number << 32 */
+	uint32_t control; /* full modes, switched on: the control word; else one that never comes */
+	uint64_t tag;     /* of new allocations: label number << 32, regime << 16 */
+	uint32_t own_label; /* the thread has set its label itself */
+	/* how this thread records: taken over from mt_rt.policy, see control.h */
+	uint32_t light_control;       /* light modes, switched on: likewise */
+	uint32_t control_taken;       /* the control word that these settings belong to */
+	uint32_t policy_taken;        /* mt_rt.policy.count likewise */
+	uint32_t light;               /* 1: blocks are counted, few are recorded: see light.h */
+	uint32_t family;              /* enum mt_family of the present call, for usable sizes */
+	int64_t sample_left;          /* bytes until the next sample point */
+	uint64_t sample_all;          /* sizes from here on are not counted on the ordinary path */
+	uint64_t sample_always;       /* sizes from here on are always recorded */
+	uint64_t interval_bytes;      /* of sample_left; 0: none */
+	uint32_t every, every_left;   /* every Nth allocation is recorded; 0: not so */
+	struct mt_state_stats *stats; /* the thread's row of STATS, NULL: none yet */
+	uint64_t random;              /* state of the generator of sample distances */
+	uint64_t rail_start, rail_ticks; /* present window of the bound on processor time */
+	uint32_t rail_samples;
+	uint32_t peak_resets; /* requests to set the peak back that were followed */
 	uint32_t tid;
-	uint32_t rereads;     /* how often the module list is still to be read: see modules.c */
-	uint32_t reread_from; /* generation of the list when the change was announced */
-	uint32_t memo_at;     /* captures after which the memo is worth its memory */
-	uint32_t verify_in;   /* captures until the next one is verified */
-	uint32_t exec_bytes;  /* of exec_buffer */
+	uint32_t rereads;       /* how often the module list is still to be read: see modules.c */
+	uint32_t reread_from;   /* generation of the list when the change was announced */
+	uint32_t stacks_filter; /* mt_site_filter_count() that the remembered stacks belong to */
+	uint32_t excluded;      /* 1: the last stack's blocks are left out by the module filter */
+	uint32_t memo_at;       /* captures after which the memo is worth its memory */
+	uint32_t verify_in;     /* captures until the next one is verified */
+	uint32_t exec_bytes;    /* of exec_buffer */
 	volatile uint32_t held_count;
 	/* blocks that calls inside the present one got: it may return one; with MT_SETTLE_NESTED */
 	uint64_t nested[MT_NESTED_MAX];
@@ -105,6 +128,22 @@ struct mt_caller {
 			    (uintptr_t)__builtin_return_address(0), \
 			    *(uintptr_t *)__builtin_frame_address(0)})
 
+/* How new blocks are recorded, process-wide; changed under control_lock. */
+struct mt_policy {
+	struct mt_wishes wishes; /* what was asked for last */
+	uint32_t count;          /* rises with each change */
+	uint32_t mode;           /* enum mt_state_mode in force: not yet sampling, say */
+	uint32_t regime;         /* of new blocks of the malloc heap in sampling mode */
+	uint32_t label;          /* of threads that set none themselves, 0: none */
+	uint64_t interval_bytes; /* in force: rails double it; 0: not by bytes */
+	/* the module filter in force; the one before stays readable for who is at it */
+	char modules[2][MT_WISH_TEXT];
+	uint32_t modules_text;
+	uint32_t peak_resets;
+	uint32_t memory_level; /* doublings because of memory */
+	uint64_t looked_unit;  /* time of the last look at the process's memory */
+};
+
 struct mt_rt {
 	/* read by every event; written at start only */
 	struct mt_state_header *hdr;
@@ -120,6 +159,10 @@ struct mt_rt {
 	 * mt_record_set_plain()
 	 */
 	uint64_t plain_from, plain_span;
+	uint8_t *filter;      /* light modes: which addresses may be recorded, see light.h */
+	uint32_t chunk_sizes; /* 1: usable sizes are read from glibc's chunk headers */
+	uint32_t counting;    /* 1: blocks that no table knows were, or may have been, counted in
+				 STATS */
 	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */
 	uint32_t single;      /* 1 while one thread has been seen: peaks are exact */
 	uint32_t compare_pid; /* 1: fork is noticed by getpid, mt_rt_wipe[0] stays 0 */
@@ -152,6 +195,10 @@ struct mt_rt {
 	uint32_t lock_timeouts; /* atomic: waits that ran out; after a few nobody waits any more */
 	uint32_t names_lock;    /* heaps by name */
 	uint32_t search_lock;   /* search for originals */
+	uint64_t seed;          /* of the threads' generators */
+	uint32_t control_lock;  /* policy, control_word */
+	uint32_t control_word;  /* header.control as it was taken over last */
+	struct mt_policy policy;
 	uint64_t notifier_patched; /* 1: the loader bumps mt_unwind.change_count by itself */
 };
 

@@ -3,3 +3,4 @@
 #include "runtime/self.h"
 
 __thread struct mt_thread *mt_self __attribute__((tls_model("initial-exec")));
+__thread struct mt_thread *mt_self_full;

@@ -14,6 +14,12 @@
 /* The door's word for "this thread": the preload and link-time doors use initial-exec TLS. */
 extern __thread struct mt_thread *mt_self __attribute__((tls_model("initial-exec"))) MT_HIDDEN;
 
+/*
+ * What the hooks of malloc and free look at first: the same, but NULL while the thread records in a
+ * light mode. So neither way of theirs pays for the other.
+ */
+extern __thread struct mt_thread *mt_self_full __attribute__((tls_model("initial-exec"))) MT_HIDDEN;
+
 MT_INLINE struct mt_thread *mt_thread_self(void)
 {
 	return mt_self;
@@ -25,9 +31,20 @@ MT_INLINE struct mt_thread *mt_thread_self_again(void)
 	return *(struct mt_thread *volatile *)&mt_self;
 }
 
+MT_INLINE struct mt_thread *mt_thread_self_full(void)
+{
+	return mt_self_full;
+}
+
+MT_INLINE void mt_thread_set_full(struct mt_thread *t)
+{
+	mt_self_full = t;
+}
+
 MT_INLINE void mt_thread_set_self(struct mt_thread *t)
 {
 	mt_self = t;
+	mt_self_full = t;
 }
 
 #endif

@@ -34,6 +34,12 @@ static struct table *site_table;   /* site hash -> site; published with release 
 static struct table *source_table; /* address of a file name -> strings offset */
 static struct table *label_table;  /* hash of a label's text -> label number */
 
+/* The module filter; changed under control_lock. */
+static struct {
+	const char *globs;
+	uint32_t count;
+} filter;
+
 void mt_sites_forget(void)
 {
 	sites_lock = 0;
@@ -245,11 +251,12 @@ static uint32_t make_site_locked(struct mt_thread *t, uint64_t key, uint64_t tag
 		return 0;
 	mt_rt.sites[site] = (struct mt_state_site){
 		.node = node,
-		.heap = (uint16_t)(tag >> 8),
+		.heap = (uint8_t)(tag >> 8),
 		.call = (uint8_t)tag,
 		.label = (uint32_t)(tag >> 32),
 		.first_unit = (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED),
 		.hash = key,
+		.regime = mt_site_tag_regime(tag),
 	};
 	table_put(site_table, key, (uint32_t)tag, site);
 	return site;
@@ -307,6 +314,8 @@ static uint32_t cell_of_site(struct mt_thread *t, uint32_t site)
 	uint32_t cell = mt_storage_take(MT_REGION_CELLS, 1);
 	if (!cell)
 		return 0;
+	if (mt_rt.sites[site].regime && mt_storage_cover(MT_REGION_SAMPLED, cell))
+		return 0;
 	mt_rt.cells[cell].site = site;
 	mt_rt.cells[cell].thread = (uint16_t)t->number;
 	mt_rt.cells[cell].at_peak_epoch = __atomic_load_n(&mt_rt.hdr->peak_epoch, __ATOMIC_RELAXED);
@@ -318,15 +327,124 @@ static uint32_t cell_of_site(struct mt_thread *t, uint32_t site)
 	return cell;
 }
 
+/* --- module filter ------------------------------------------------------------------------- */
+
+void mt_site_set_filter(const char *globs)
+{
+	__atomic_store_n(&filter.globs, globs, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&filter.count, 1, __ATOMIC_RELEASE);
+}
+
+uint32_t mt_site_filter_count(void)
+{
+	return __atomic_load_n(&filter.count, __ATOMIC_ACQUIRE);
+}
+
+/* '*' and '?'; the pattern ends at a comma. One place to come back to is enough for stars. */
+static int glob_matches(const char *glob, const char *text)
+{
+	const char *star = NULL, *from = NULL;
+	while (*text) {
+		int ends = !*glob || *glob == ',';
+		if (!ends && *glob == '*') {
+			star = ++glob;
+			from = text;
+		} else if (!ends && (*glob == '?' || *glob == *text)) {
+			glob++;
+			text++;
+		} else if (star) {
+			glob = star;
+			text = ++from;
+		} else {
+			return 0;
+		}
+	}
+	while (*glob == '*')
+		glob++;
+	return !*glob || *glob == ',';
+}
+
+static int is_left_out(const char *name)
+{
+	int wanted = 0, any_wanted = 0;
+	for (const char *g = filter.globs; g && *g; g++) {
+		int matches = glob_matches(g + 1, name);
+		if (*g == '-' && matches)
+			return 1;
+		any_wanted |= *g == '+';
+		wanted |= *g == '+' && matches;
+		while (*g && *g != ',')
+			g++;
+		if (!*g)
+			break;
+	}
+	return any_wanted && !wanted;
+}
+
+/* Libraries that allocate for their callers. */
+static int is_support(const char *name)
+{
+	static const char *const names[] = {"libstdc++.so", "libc++.so", "libc++abi.so", "libc.so",
+					    "ld-linux",     "ld-musl",   "libc.musl"};
+	for (size_t i = 0; i < MT_ARRAY_LEN(names); i++)
+		if (mt_str_starts(name, names[i]))
+			return 1;
+	return 0;
+}
+
+static const char *module_name(uint32_t number)
+{
+	const struct mt_state_module *m = mt_storage_base(MT_REGION_MODULES);
+	const char *path = (const char *)mt_storage_base(MT_REGION_STRINGS) + m[number].path_string;
+	const char *name = path;
+	for (; *path; path++)
+		if (*path == '/')
+			name = path + 1;
+	return name;
+}
+
+/* The module that a site belongs to; "": none is known. */
+static const char *owner_of(uint32_t site)
+{
+	const char *first = NULL;
+	for (uint32_t n = mt_rt.sites[site].node; n >= MT_NODE_ROOTS; n = mt_rt.nodes[n].parent) {
+		uint32_t number = mt_rt.nodes[n].meta & 0xfffff;
+		const char *name = number ? module_name(number) : "";
+		if (!first)
+			first = name;
+		if (number && !is_support(name))
+			return name;
+	}
+	return first ? first : "";
+}
+
+static int is_excluded(uint32_t site)
+{
+	struct mt_state_site *s = &mt_rt.sites[site];
+	uint32_t seen = __atomic_load_n(&s->filter, __ATOMIC_RELAXED);
+	uint32_t count = mt_site_filter_count();
+	if (!filter.globs || !*filter.globs)
+		return 0;
+	if (seen >> 1 != count) {
+		seen = count << 1 | (uint32_t)is_left_out(owner_of(site));
+		__atomic_store_n(&s->filter, seen, __ATOMIC_RELAXED);
+	}
+	return (int)(seen & 1);
+}
+
 /* The stack is not known to this thread, or its modules changed: find or make its site and cell. */
 MT_COLD static uint32_t cell_for_stack_slow(struct mt_thread *t, uint64_t hash, uint64_t tag,
-					    uint64_t source, uint32_t generation)
+					    uint64_t source, uint32_t stamp)
 {
 	uint64_t key = hash;
 	uint32_t site = find_site(&key, tag), cell = 0;
 	if (!site && mt_lock(&sites_lock)) {
 		site = make_site_locked(t, hash, tag, source);
 		mt_unlock(&sites_lock);
+	}
+	if (site && is_excluded(site)) {
+		t->excluded = 1;
+		return 0;
 	}
 	if (site)
 		cell = cell_of_site(t, site);
@@ -337,7 +455,7 @@ MT_COLD static uint32_t cell_for_stack_slow(struct mt_thread *t, uint64_t hash, 
 	struct mt_cell_entry *e = cell_entry(&t->cells, hash);
 	t->cells.used += !e->cell;
 	MT_SIGNAL_FENCE();
-	*e = (struct mt_cell_entry){.hash = hash, .cell = cell, .generation = generation};
+	*e = (struct mt_cell_entry){.hash = hash, .cell = cell, .generation = stamp};
 	return cell;
 }
 
@@ -346,9 +464,10 @@ uint32_t mt_site_cell(struct mt_thread *t, uint64_t tag, uint64_t source)
 	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
 	uint64_t hash = t->capture.hash;
 	struct mt_cell_entry *e = t->cells.entry ? cell_entry(&t->cells, hash) : NULL;
-	uint32_t cell = e && e->cell && e->generation == list->generation ? e->cell : 0;
+	uint32_t stamp = list->generation + (filter.count << 20);
+	uint32_t cell = e && e->cell && e->generation == stamp ? e->cell : 0;
 	if (!cell)
-		cell = cell_for_stack_slow(t, hash, tag, source, list->generation);
+		cell = cell_for_stack_slow(t, hash, tag, source, stamp);
 	if (cell)
 		mt_capture_remember(&t->capture, cell);
 	return cell;

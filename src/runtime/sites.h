@@ -10,10 +10,17 @@
 
 #include "runtime/rt.h"
 
-/* Identity beside the stack, packed for mt_capture_stack(). */
+/* Identity beside the stack, packed for mt_capture_stack(): call, heap << 8, regime << 16 (see
+ * control.h), label << 32. */
 MT_INLINE uint64_t mt_site_tag(uint32_t call, uint32_t heap, uint32_t label)
 {
 	return (uint64_t)call | (uint64_t)heap << 8 | (uint64_t)label << 32;
+}
+
+/* The regime in a tag. */
+MT_INLINE uint32_t mt_site_tag_regime(uint64_t tag)
+{
+	return (uint32_t)(tag & MT_TAG_REGIME) >> 16;
 }
 
 /* The identity of a site beside its stack: the tag, and the line of source if the macro door told
@@ -35,6 +42,17 @@ uint32_t mt_site_cell_for_free(struct mt_thread *t, uint32_t site);
 
 /* Counts a size that is not in the cell's only bucket. Owner thread. */
 void mt_cell_count_size_slow(struct mt_state_cell *cell, uint32_t bucket);
+
+/*
+ * Which modules' allocations are recorded: +GLOB and -GLOB, separated by commas; "": all. A site
+ * belongs to the module of its innermost frame outside the C and C++ libraries; the globs are
+ * matched with the last part of its path. What '-' names is left out; with any '+', so is what none
+ * names. The text stays valid. mt_site_cell() gives 0 for such sites and sets t->excluded.
+ */
+void mt_site_set_filter(const char *globs);
+
+/* Rises with each filter. */
+uint32_t mt_site_filter_count(void);
 
 /* In a forked child: no site is known. */
 void mt_sites_forget(void);

@@ -33,6 +33,12 @@ static const struct plan plan[] = {
 	{MT_REGION_HISTS, sizeof(struct mt_state_hist), 64, 1 << 20},
 	{MT_REGION_LARGE, sizeof(struct mt_state_large), 512, 4 << 20},
 	{MT_REGION_LIVE, sizeof(struct mt_state_live), 8192, 128ull << 20},
+	{MT_REGION_STATS, sizeof(struct mt_state_stats), 64, 65535},
+	{MT_REGION_BIG, sizeof(struct mt_state_big), MT_BIG_SLOTS, MT_BIG_SLOTS},
+	{MT_REGION_REGIMES, sizeof(struct mt_state_regime), 16, MT_REGIMES_MAX},
+	{MT_REGION_SAMPLED, sizeof(struct mt_state_sampled), 512, 4 << 20},
+	{MT_REGION_CHANGES, sizeof(struct mt_state_change), 64, MT_CHANGES_MAX},
+	{MT_REGION_REQUEST, 1, MT_REQUEST_BYTES, MT_REQUEST_BYTES},
 };
 
 enum { GROW_LEAST = 16384, GROW_MOST = 1 << 20, LIMIT_SHARE = 8, LIMITED = -4096 };
@@ -57,7 +63,9 @@ static uint64_t lay_out(struct mt_state_region *region, unsigned shift)
 		struct mt_state_region *r = &region[i];
 		r->kind = plan[i].kind;
 		r->elem_bytes = plan[i].elem_bytes;
-		unsigned by = plan[i].kind == MT_REGION_THREADS ? shift / 2 : shift;
+		int is_threads =
+			plan[i].kind == MT_REGION_THREADS || plan[i].kind == MT_REGION_STATS;
+		unsigned by = is_threads ? shift / 2 : shift;
 		r->capacity = MT_MAX(plan[i].capacity >> by, plan[i].least);
 		r->offset = at;
 		at = MT_ALIGN_UP(at + r->capacity * r->elem_bytes, 65536);
@@ -178,7 +186,6 @@ static void fill_header(struct mt_state_header *h)
 #else
 	h->arch = MT_ARCH_AARCH64;
 #endif
-	h->mode = mt_rt.options.mode;
 	h->control = 1;
 	h->pid = mt_rt.pid;
 	h->ppid = mt_sys_getppid();
@@ -231,7 +238,8 @@ static int first_elements(void)
 	/* element 0 means "none" everywhere; nodes 0..15 are the stack tree's roots */
 	static const uint8_t kinds[] = {MT_REGION_STRINGS, MT_REGION_MODULES, MT_REGION_THREADS,
 					MT_REGION_SITES,   MT_REGION_CELLS,   MT_REGION_HISTS,
-					MT_REGION_LIVE,    MT_REGION_LARGE,   MT_REGION_LABELS};
+					MT_REGION_LIVE,    MT_REGION_LARGE,   MT_REGION_LABELS,
+					MT_REGION_REGIMES, MT_REGION_CHANGES};
 	for (size_t i = 0; i < MT_ARRAY_LEN(kinds); i++) {
 		mt_storage_take(kinds[i], 1);
 		if (mt_rt.region[kinds[i]]->used != 1 || !mt_rt.region[kinds[i]]->committed_bytes)
@@ -239,6 +247,7 @@ static int first_elements(void)
 	}
 	mt_storage_take(MT_REGION_NODES, MT_NODE_ROOTS);
 	mt_storage_take(MT_REGION_HEAPS, MT_HEAP_FIRST_CUSTOM);
+	mt_storage_cover(MT_REGION_REQUEST, MT_REQUEST_BYTES - 1);
 	return mt_rt.no_storage ? -MT_ENOSPC : 0;
 }
 
@@ -367,7 +376,7 @@ void mt_storage_detach(void)
 /* Regions that grow with the number of different call stacks. */
 enum {
 	STACK_KINDS = 1 << MT_REGION_NODES | 1 << MT_REGION_SITES | 1 << MT_REGION_CELLS |
-		      1 << MT_REGION_HISTS,
+		      1 << MT_REGION_HISTS | 1 << MT_REGION_SAMPLED,
 };
 
 static int grows_with_stacks(uint32_t kind)
@@ -385,10 +394,10 @@ static int is_within_limit(const struct mt_state_region *r, uint64_t more)
 	const struct mt_state_header *h = mt_rt.hdr;
 	uint64_t tables = __atomic_load_n(&mt_rt.table_bytes, __ATOMIC_RELAXED);
 	uint64_t all = h->committed_bytes + tables + more, stacks = more;
-	if (!h->max_bytes || r->kind == MT_REGION_THREADS)
+	if (!h->max_bytes || r->kind == MT_REGION_THREADS || r->kind == MT_REGION_STATS)
 		return 1;
 	for (uint32_t kind = 0; kind < MT_REGIONS; kind++)
-		if (grows_with_stacks(kind))
+		if (grows_with_stacks(kind) && mt_rt.region[kind])
 			stacks += mt_rt.region[kind]->committed_bytes;
 	return all <= h->max_bytes && (!grows_with_stacks(r->kind) || stacks <= h->max_bytes / 2);
 }
@@ -469,6 +478,28 @@ uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count)
 refused:
 	if (r)
 		__atomic_fetch_add(&r->refused, count, __ATOMIC_RELAXED);
+	return 0;
+}
+
+int mt_storage_cover(enum mt_state_region_kind kind, uint32_t index)
+{
+	struct mt_state_region *r = mt_rt.region[kind];
+	uint64_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
+	uint64_t need = (index + (uint64_t)1) * r->elem_bytes;
+	int err = 0;
+	if (index >= r->capacity)
+		err = -MT_ENOSPC;
+	else if (need > __atomic_load_n(&r->committed_bytes, __ATOMIC_ACQUIRE))
+		err = mt_rt.limited >> kind & 1 ? LIMITED : grow(r, need);
+	if (err) {
+		if (err != LIMITED)
+			mt_rt_lost(MT_LOST_STORAGE);
+		__atomic_fetch_add(&r->refused, 1, __ATOMIC_RELAXED);
+		return err;
+	}
+	while (used <= index && !__atomic_compare_exchange_n(&r->used, &used, index + (uint64_t)1,
+							     0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 	return 0;
 }
 

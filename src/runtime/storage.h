@@ -27,6 +27,12 @@ void mt_storage_detach(void);
  */
 uint32_t mt_storage_take(enum mt_state_region_kind kind, uint32_t count);
 
+/*
+ * Gives storage to the elements of a region up to `index`, for regions that go by another one's
+ * numbers. 0, or a negative value (counted as above).
+ */
+int mt_storage_cover(enum mt_state_region_kind kind, uint32_t index);
+
 /* Unmaps a file: our own, or a forked child's view of its parent's. */
 void mt_storage_unmap(struct mt_state_header *hdr);
 

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/sys.h"
 #include "runtime/arena.h"
+#include "runtime/light.h"
 #include "runtime/lock.h"
 #include "runtime/record.h"
 #include "runtime/storage.h"
@@ -89,8 +90,11 @@ static int give_row(struct mt_thread *t)
 		number = mt_storage_take(MT_REGION_THREADS, 1);
 	if (!number && !t->number)
 		return -MT_ENOSPC;
-	if (t->number) /* what the dead thread had not published */
+	if (t->number) { /* what the dead thread had not published */
 		mt_record_publish_live(t->row);
+		if (t->stats)
+			mt_light_publish(t->stats);
+	}
 	if (number) { /* cells belong to a row: the old row's cells and tokens mean nothing here */
 		if (t->number)
 			t->row->state = 2;
@@ -154,6 +158,13 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	t->depth = 0;
 	t->held_count = 0;
 	t->tag = 0;
+	t->own_label = 0;
+	t->stats = NULL; /* of another row */
+	t->light = 0;
+	t->control = t->light_control = t->control_taken = UINT32_MAX;
+	t->interval_bytes = t->every = 0;
+	t->family = 0;
+	t->peak_resets = mt_rt.policy.peak_resets;
 	t->until_tick = 1;
 	t->memo_at = (uint32_t)t->capture.counts.captures + MEMO_AFTER;
 	t->row->tid = tid;

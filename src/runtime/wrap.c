@@ -17,6 +17,7 @@ void *__real_memalign(size_t align, size_t size) __attribute__((weak));
 void *__real_aligned_alloc(size_t align, size_t size) __attribute__((weak));
 void *__real_valloc(size_t size) __attribute__((weak));
 void *__real_pvalloc(size_t size) __attribute__((weak));
+size_t malloc_usable_size(void *p) __attribute__((weak));
 
 void mt_wrap_originals(struct mt_originals *ret_originals)
 {
@@ -31,6 +32,7 @@ void mt_wrap_originals(struct mt_originals *ret_originals)
 		.aligned_alloc = __real_aligned_alloc,
 		.valloc = __real_valloc,
 		.pvalloc = __real_pvalloc,
+		.malloc_usable_size = (size_t(*)(const void *))malloc_usable_size,
 	};
 }
 #endif

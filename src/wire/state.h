@@ -309,7 +309,9 @@ struct mt_state_site {
 	int64_t peak_published; /* atomic max */
 	uint32_t cell_count;    /* atomic */
 	uint32_t regime;        /* of its blocks */
-	uint8_t reserved[16];
+	uint32_t filter; /* writer's: number of the module filter it was looked at with << 1, and
+			    bit 0: that leaves its blocks out */
+	uint8_t reserved[12];
 };
 
 /* Counters of one site in one thread; the thread alone writes. 128 bytes, 64-byte aligned. */

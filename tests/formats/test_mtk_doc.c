@@ -151,6 +151,7 @@ static const struct field fields[] = {
 	FIELD(mt_state_site, peak_published),
 	FIELD(mt_state_site, cell_count),
 	FIELD(mt_state_site, regime),
+	FIELD(mt_state_site, filter),
 	FIELD(mt_state_site, reserved),
 	FIELD(mt_state_cell, site),
 	FIELD(mt_state_cell, thread),

@@ -155,7 +155,8 @@ static void use_directory(const char *given)
 int fixture_begin(const struct fixture_config *config)
 {
 	memset(&mt_rt, 0, sizeof(mt_rt));
-	mt_rt.options.mode = MT_MODE_FULL;
+	mt_rt.options.wishes.mode = MT_MODE_FULL;
+	mt_rt.options.wishes.interval_bytes = 512 << 10;
 	mt_rt.options.depth = 64;
 	mt_rt.options.heaps = 15;
 	mt_rt.options.max_size = UINT64_MAX;
@@ -174,8 +175,9 @@ int fixture_begin(const struct fixture_config *config)
 		return err;
 	mt_record_set_plain();
 	mt_rt_wipe[0] = 1;
+	err = mt_control_begin();
 	mt_rt.phase = MT_RT_ON;
-	return 0;
+	return err;
 }
 
 void fixture_end(void)
@@ -186,6 +188,7 @@ void fixture_end(void)
 	mt_large_forget();
 	mt_record_forget();
 	mt_mapping_forget();
+	mt_control_forget();
 	mt_thread_set_self(NULL);
 	if (mt_rt.hdr) {
 		mt_storage_unlink();

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/control.h"
 #include "runtime/index.h"
 #include "runtime/mapping.h"
 #include "runtime/record.h"

@@ -30,7 +30,7 @@ static int read_words(const char *words)
 static void an_empty_environment_gives_the_defaults(void **state)
 {
 	assert_int_equal(read_lines(NULL, NULL, NULL, NULL), 0);
-	assert_int_equal(options.mode, MT_MODE_FULL);
+	assert_int_equal(options.wishes.mode, MT_MODE_FULL);
 	assert_int_equal(options.depth, 64);
 	assert_int_equal(options.follow, 1);
 	assert_int_equal(options.exit_report, 0);
@@ -49,14 +49,14 @@ static void an_empty_environment_gives_the_defaults(void **state)
 static void modes_are_full_off_and_leak_report(void **state)
 {
 	assert_int_equal(read_lines("MEMTRACK_MODE=full", NULL, NULL, NULL), 0);
-	assert_int_equal(options.mode, MT_MODE_FULL);
+	assert_int_equal(options.wishes.mode, MT_MODE_FULL);
 	assert_int_equal(read_lines("MEMTRACK_MODE=off", NULL, NULL, NULL), 0);
-	assert_int_equal(options.mode, MT_MODE_OFF);
+	assert_int_equal(options.wishes.mode, MT_MODE_OFF);
 	assert_int_equal(read_lines("MEMTRACK_MODE=leak_report", NULL, NULL, NULL), 0);
-	assert_int_equal(options.mode, MT_MODE_FULL);
+	assert_int_equal(options.wishes.mode, MT_MODE_FULL);
 	assert_int_equal(options.exit_report, 1);
 	assert_int_equal(read_lines("MEMTRACK_MODE=", NULL, NULL, NULL), 0);
-	assert_int_equal(options.mode, MT_MODE_FULL);
+	assert_int_equal(options.wishes.mode, MT_MODE_FULL);
 }
 
 static void every_option_is_understood(void **state)

@@ -39,7 +39,7 @@ static void every_element_lies_in_committed_storage(void **state)
 	assert_in_range(steps, 2, 40); /* growing steps: 50000 cells are 6.4 MB */
 	uint64_t sum = 0;
 	for (int kind = 1; kind < MT_REGIONS; kind++)
-		sum += mt_rt.region[kind]->committed_bytes;
+		sum += mt_rt.region[kind] ? mt_rt.region[kind]->committed_bytes : 0;
 	assert_true(mt_rt.hdr->committed_bytes == sum);
 }
 
@@ -286,7 +286,7 @@ static void the_header_says_who_and_when(void **state)
 		    h->wall_start_ns > h->mono_start_ns);
 	static const uint8_t none[16];
 	assert_memory_not_equal(h->boot_id, none, 16);
-	for (int i = 0; i + 1 < MT_REGIONS - 1; i++)
+	for (int i = 0; h->region[i + 1].kind; i++)
 		assert_true(h->region[i].offset + h->region[i].capacity * h->region[i].elem_bytes <=
 			    h->region[i + 1].offset);
 }

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/* The policy, its changes, and what each thread takes over of it; see control.h. */
+#include "runtime/control.h"
+
+#include "core/clock.h"
+#include "core/fmt.h"
+#include "core/mem.h"
+#include "core/sys.h"
+#include "runtime/light.h"
+#include "runtime/lock.h"
+#include "runtime/sampler.h"
+#include "runtime/sites.h"
+#include "runtime/storage.h"
+
+enum { RAIL_SAMPLES = 64 };
+static const uint32_t NEVER = UINT32_MAX; /* no control word: requests do not get that far */
+
+void mt_control_forget(void)
+{
+	mt_rt.control_lock = 0;
+	mt_rt.filter = NULL;
+	mt_rt.counting = 0;
+}
+
+static int is_light(uint32_t mode)
+{
+	return mode == MT_MODE_STATS || mode == MT_MODE_SAMPLE;
+}
+
+/* --- the log ------------------------------------------------------------------------------- */
+
+static void log_change(const struct mt_thread *t, enum mt_state_change_what what, uint64_t before,
+		       uint64_t after)
+{
+	struct mt_state_change *all = mt_storage_base(MT_REGION_CHANGES);
+	uint32_t n = before == after ? 0 : mt_storage_take(MT_REGION_CHANGES, 1);
+	if (!n)
+		return;
+	all[n].unit = mt_now();
+	all[n].before = before;
+	all[n].after = after;
+	all[n].thread = t ? t->number : 0;
+	__atomic_store_n(&all[n].what, what, __ATOMIC_RELEASE);
+}
+
+/* --- regimes ------------------------------------------------------------------------------- */
+
+/* Number of the regime, made when it is new; 0: no room. */
+static uint32_t find_regime_locked(uint32_t kind, uint32_t every, uint64_t interval_bytes)
+{
+	struct mt_state_regime *all = mt_storage_base(MT_REGION_REGIMES);
+	const struct mt_state_region *r = mt_rt.region[MT_REGION_REGIMES];
+	uint64_t n = MT_MIN(r->used, r->capacity);
+	for (uint32_t i = 1; i < n; i++)
+		if (all[i].kind == kind && all[i].every == every &&
+		    all[i].interval_bytes == interval_bytes)
+			return i;
+	uint32_t made = mt_storage_take(MT_REGION_REGIMES, 1);
+	if (made)
+		all[made] = (struct mt_state_regime){.kind = kind,
+						     .every = every,
+						     .interval_bytes = interval_bytes,
+						     .first_unit = mt_now()};
+	return made;
+}
+
+/* --- the policy ---------------------------------------------------------------------------- */
+
+/* The header tells what is in force. */
+static void publish_locked(void)
+{
+	const struct mt_policy *p = &mt_rt.policy;
+	struct mt_state_header *h = mt_rt.hdr;
+	int sampling = p->mode == MT_MODE_SAMPLE;
+	__atomic_store_n(&h->mode, p->mode, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->interval_bytes, sampling ? p->interval_bytes : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->every, sampling && !p->interval_bytes ? p->wishes.every : 0,
+			 __ATOMIC_RELAXED);
+	__atomic_fetch_add(&mt_rt.policy.count, 1, __ATOMIC_RELEASE);
+}
+
+/* Puts a mode and an interval in force. 0, or a negative errno value and nothing is changed. */
+static int set_mode_locked(uint32_t mode, uint32_t every, uint64_t interval_bytes)
+{
+	struct mt_policy *p = &mt_rt.policy;
+	uint32_t regime = 0;
+	if (is_light(mode)) {
+		/* a mode that records all leaves blocks behind that the filter does not know */
+		int err = !mt_rt.filter || !is_light(p->mode)
+				  ? mt_filter_make(p->mode != MT_MODE_OFF && !is_light(p->mode))
+				  : 0;
+		if (err)
+			return err;
+	}
+	if (mode == MT_MODE_SAMPLE) {
+		int all = every ? every == 1 : interval_bytes == 1;
+		regime = find_regime_locked(all     ? MT_REGIME_ALL
+					    : every ? MT_REGIME_EVERY
+						    : MT_REGIME_BYTES,
+					    all ? 0 : every, every || all ? 0 : interval_bytes);
+		if (!regime)
+			return -MT_ENOSPC;
+	}
+	if (is_light(mode))
+		__atomic_store_n(&mt_rt.counting, 1, __ATOMIC_RELEASE);
+	p->mode = mode;
+	p->regime = regime;
+	p->interval_bytes = every ? 0 : interval_bytes;
+	return 0;
+}
+
+/* Sampling that waits for the process to grow counts meanwhile. */
+static uint32_t mode_for_now(uint32_t mode)
+{
+	return mode == MT_MODE_SAMPLE && mt_rt.options.min_anon_bytes ? MT_MODE_STATS : mode;
+}
+
+int mt_control_begin(void)
+{
+	struct mt_policy *p = &mt_rt.policy;
+	if (!p->count)
+		mt_mem_copy(&p->wishes, &mt_rt.options.wishes, sizeof(p->wishes));
+	p->mode = MT_MODE_OFF;
+	p->memory_level = 0;
+	mt_rt.control_word = mt_rt.hdr->control;
+	mt_rt.hdr->control_done = mt_rt.hdr->control;
+	int err = set_mode_locked(mode_for_now(p->wishes.mode), p->wishes.every,
+				  p->wishes.interval_bytes);
+	if (err)
+		return err;
+	p->label = p->wishes.label[0] ? mt_site_label(p->wishes.label) : 0;
+	mt_mem_copy(p->modules[0], p->wishes.modules, sizeof(p->wishes.modules));
+	p->modules_text = 0;
+	mt_site_set_filter(p->modules[0]);
+	mt_rt.hdr->first_mode = p->wishes.mode;
+	publish_locked();
+	return 0;
+}
+
+static void reset_peak_locked(const struct mt_thread *t)
+{
+	struct mt_state_header *h = mt_rt.hdr;
+	log_change(t, MT_CHANGE_PEAK_RESET, (uint64_t)h->peak_bytes, 0);
+	__atomic_store_n(&h->peak_bytes, MT_MAX(h->live_published, 0), __ATOMIC_RELAXED);
+	__atomic_store_n(&h->peak_unit, mt_now(), __ATOMIC_RELAXED);
+	__atomic_fetch_add(&h->peak_epoch, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->stats_peak_bytes, MT_MAX(h->stats_live_published, 0),
+			 __ATOMIC_RELAXED);
+	mt_rt.policy.peak_resets = ++h->peak_resets;
+}
+
+static void log_text(const struct mt_thread *t, enum mt_state_change_what what, const char *before,
+		     const char *after)
+{
+	if (!mt_str_equal(before, after))
+		log_change(t, what, UINT64_MAX, mt_storage_string(after));
+}
+
+/* Applies wishes as a whole. 0, or a negative errno value and nothing is changed. */
+static int grant_locked(const struct mt_thread *t, const struct mt_wishes *w)
+{
+	struct mt_policy *p = &mt_rt.policy;
+	const struct mt_wishes *before = &p->wishes;
+	int same_modules = mt_str_equal(before->modules, w->modules);
+	uint32_t mode = w->mode == p->wishes.mode ? p->mode : mode_for_now(w->mode);
+	uint32_t label = w->label[0] ? mt_site_label(w->label) : 0;
+	if (w->label[0] && !label)
+		return -MT_ENOSPC;
+	/* what was lost to a rail comes back only when the interval is asked for anew */
+	uint64_t interval = w->interval_bytes == before->interval_bytes && !before->every
+				    ? MT_MAX(p->interval_bytes, w->interval_bytes)
+				    : w->interval_bytes;
+	uint32_t mode_before = p->mode;
+	int err = set_mode_locked(mode, w->every, interval);
+	if (err)
+		return err;
+	log_change(t, MT_CHANGE_MODE, mode_before, p->mode);
+	log_change(t, MT_CHANGE_INTERVAL, before->interval_bytes, w->interval_bytes);
+	log_change(t, MT_CHANGE_EVERY, before->every, w->every);
+	log_text(t, MT_CHANGE_LABEL, before->label, w->label);
+	log_text(t, MT_CHANGE_MODULES, before->modules, w->modules);
+	mt_mem_copy(&p->wishes, w, sizeof(*w));
+	p->label = label;
+	if (!same_modules) {
+		p->modules_text = !p->modules_text;
+		mt_mem_copy(p->modules[p->modules_text], w->modules, sizeof(w->modules));
+		mt_site_set_filter(p->modules[p->modules_text]);
+	}
+	if (w->reset_peak)
+		reset_peak_locked(t);
+	publish_locked();
+	return 0;
+}
+
+static void switch_locked(const struct mt_thread *t, uint32_t before, uint32_t after)
+{
+	log_change(t, MT_CHANGE_SWITCH, before & 1, after & 1);
+	if (!(after & 1) && mt_rt.counting)
+		mt_rt_note(MT_NOTE_STATS_GAP);
+}
+
+/* Reads the request and applies it. The result is for control_error. */
+static int follow_request_locked(const struct mt_thread *t)
+{
+	/* too large for small stacks; guarded by control_lock */
+	static char text[MT_REQUEST_BYTES];
+	static struct mt_wishes w;
+	mt_mem_copy(&w, &mt_rt.policy.wishes, sizeof(w));
+	if (mt_rt.region[MT_REGION_REQUEST]->committed_bytes < sizeof(text))
+		return MT_EINVAL;
+	mt_mem_copy(text, mt_storage_base(MT_REGION_REQUEST), sizeof(text));
+	text[sizeof(text) - 1] = 0;
+	int err = mt_wishes_read(text, &w);
+	if (!err)
+		err = grant_locked(t, &w);
+	if (err) {
+		log_change(t, MT_CHANGE_REFUSED, UINT64_MAX, mt_storage_string(text));
+		return -err;
+	}
+	if (w.switch_to == MT_SWITCH_ON)
+		__atomic_fetch_or(&mt_rt.hdr->control, 1, __ATOMIC_RELAXED);
+	if (w.switch_to == MT_SWITCH_OFF)
+		__atomic_fetch_and(&mt_rt.hdr->control, ~1u, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void follow_locked(const struct mt_thread *t)
+{
+	struct mt_state_header *h = mt_rt.hdr;
+	uint32_t before = mt_rt.control_word;
+	uint32_t word = __atomic_load_n(&h->control, __ATOMIC_ACQUIRE);
+	if (word == before)
+		return;
+	if (word >> 1 != before >> 1) {
+		int err = follow_request_locked(t);
+		__atomic_store_n(&h->control_error, (uint32_t)err, __ATOMIC_RELAXED);
+		/* the switch may have moved by the request itself */
+		word = (word & ~1u) | (__atomic_load_n(&h->control, __ATOMIC_RELAXED) & 1);
+	}
+	switch_locked(t, before, word);
+	mt_rt.control_word = word;
+	__atomic_store_n(&h->control_done, word, __ATOMIC_RELEASE);
+}
+
+/* --- threads ------------------------------------------------------------------------------- */
+
+int mt_control_give_stats(struct mt_thread *t)
+{
+	struct mt_state_stats *all = mt_storage_base(MT_REGION_STATS);
+	int err = mt_storage_cover(MT_REGION_STATS, t->number);
+	t->stats = err ? NULL : &all[t->number];
+	return err;
+}
+
+static void follow_peak_reset(struct mt_thread *t)
+{
+	const struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
+	int64_t live = (int64_t)(sum->bytes - sum->freed_bytes);
+	t->row->peak_bytes = MT_MAX(live, 0);
+	if (__atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE))
+		__atomic_store_n(&mt_rt.hdr->peak_bytes, t->row->peak_bytes, __ATOMIC_RELAXED);
+	if (t->stats)
+		t->stats->peak_bytes = MT_MAX(t->stats->live_bytes, 0);
+}
+
+/* A new interval: the old distance says nothing about it, and a Poisson process has no memory. */
+static void take_sampling(struct mt_thread *t, const struct mt_policy *p)
+{
+	int sampling = p->mode == MT_MODE_SAMPLE;
+	uint64_t interval = sampling && !p->wishes.every ? p->interval_bytes : 0;
+	uint32_t every = sampling ? p->wishes.every : 0;
+	if (!t->random)
+		t->random = mt_clock_ticks() ^ mt_rt.seed ^ (uint64_t)t->tid << 32;
+	if (every != t->every)
+		t->every_left = every ? 1 + (uint32_t)(mt_random_next(&t->random) % every) : 0;
+	if (interval != t->interval_bytes)
+		t->sample_left = interval ? mt_sample_distance(interval, mt_random_next(&t->random))
+					  : INT64_MAX;
+	t->every = every;
+	t->interval_bytes = interval;
+	t->sample_always = interval ? mt_sample_always_from(interval) : UINT64_MAX;
+}
+
+/* Sizes that the ordinary path may count: all but big ones, those always recorded, and none where
+ * sizes are chosen by hand or allocations are counted off. */
+static uint64_t ordinary_sizes(const struct mt_thread *t)
+{
+	const struct mt_options *o = &mt_rt.options;
+	if (!t->light || !t->stats || t->every || o->min_size || o->max_size != UINT64_MAX)
+		return 0;
+	return MT_MIN(t->sample_always, (uint64_t)MT_BIG_BYTES);
+}
+
+static void take_locked(struct mt_thread *t)
+{
+	const struct mt_policy *p = &mt_rt.policy;
+	int on = (int)(mt_rt.control_word & 1), light = is_light(p->mode);
+	if (t->stacks_filter != mt_site_filter_count()) {
+		mt_capture_reset(&t->capture);
+		t->stacks_filter = mt_site_filter_count();
+	}
+	if (!t->own_label)
+		t->tag = (uint64_t)p->label << 32;
+	t->tag = (t->tag & ~MT_TAG_REGIME) | (uint64_t)p->regime << 16;
+	if (t->peak_resets != p->peak_resets)
+		follow_peak_reset(t);
+	t->peak_resets = p->peak_resets;
+	take_sampling(t, p);
+	if (light && !t->stats)
+		mt_control_give_stats(t);
+	t->light = (uint32_t)light;
+	mt_thread_set_full(light ? NULL : t);
+	t->sample_all = ordinary_sizes(t);
+	t->control = on && !light ? mt_rt.control_word : NEVER;
+	t->light_control = on && light ? mt_rt.control_word : NEVER;
+	t->control_taken = mt_rt.control_word;
+	t->policy_taken = p->count;
+}
+
+MT_COLD void mt_control_take(struct mt_thread *t)
+{
+	if (!mt_lock(&mt_rt.control_lock)) /* at the next event then */
+		return;
+	follow_locked(t);
+	take_locked(t);
+	mt_unlock(&mt_rt.control_lock);
+}
+
+/* --- rails --------------------------------------------------------------------------------- */
+
+static void double_interval(struct mt_thread *t, enum mt_state_change_what why)
+{
+	struct mt_policy *p = &mt_rt.policy;
+	if (!mt_lock(&mt_rt.control_lock))
+		return;
+	uint64_t before = p->interval_bytes;
+	/* unless another thread did so meanwhile, or there is nothing to double */
+	if (p->count == t->policy_taken && before && before <= MT_INTERVAL_MAX / 2 &&
+	    p->mode == MT_MODE_SAMPLE && !set_mode_locked(p->mode, 0, before * 2)) {
+		log_change(t, why, before, before * 2);
+		publish_locked();
+	}
+	mt_unlock(&mt_rt.control_lock);
+}
+
+/* Doubled at 1/2, 3/4, 7/8 ... of the bound on memory. */
+static void memory_rail(struct mt_thread *t)
+{
+	const struct mt_state_header *h = mt_rt.hdr;
+	uint64_t most = h->max_bytes, level = mt_rt.policy.memory_level;
+	uint64_t used = __atomic_load_n(&h->committed_bytes, __ATOMIC_RELAXED) +
+			__atomic_load_n(&mt_rt.table_bytes, __ATOMIC_RELAXED);
+	if (!most || level > 20 || used <= most - (most >> (level + 1)))
+		return;
+	__atomic_store_n(&mt_rt.policy.memory_level, (uint32_t)level + 1, __ATOMIC_RELAXED);
+	double_interval(t, MT_CHANGE_MEMORY_RAIL);
+}
+
+void mt_control_rails(struct mt_thread *t, uint64_t ticks, uint64_t now)
+{
+	uint64_t most = mt_rt.options.max_cpu_percent;
+	memory_rail(t);
+	if (!most || mt_rt.no_ticks)
+		return;
+	t->rail_ticks += ticks;
+	if (++t->rail_samples < RAIL_SAMPLES)
+		return;
+	if (t->rail_start && t->rail_ticks * 100 > (now - t->rail_start) * most)
+		double_interval(t, MT_CHANGE_CPU_RAIL);
+	t->rail_start = now;
+	t->rail_ticks = t->rail_samples = 0;
+}
+
+/* Resident pages that are not of files or shared memory, in bytes; 0: not known. */
+static uint64_t anonymous_bytes(void)
+{
+	char text[128];
+	uint64_t v[3] = {0};
+	long fd = mt_sys_open("/proc/self/statm", MT_O_RDONLY | MT_O_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	long n = mt_sys_read((int)fd, text, sizeof(text) - 1);
+	mt_sys_close((int)fd);
+	text[MT_MAX(n, 0)] = 0;
+	const char *s = text;
+	for (int i = 0; i < 3; i++, s++)
+		if (mt_fmt_parse_u64(&s, &v[i]) || *s != ' ')
+			return 0;
+	return v[1] > v[2] ? (v[1] - v[2]) * 4096 : 0;
+}
+
+MT_COLD static void look_at_memory(struct mt_thread *t)
+{
+	struct mt_policy *p = &mt_rt.policy;
+	if (anonymous_bytes() < mt_rt.options.min_anon_bytes || !mt_lock(&mt_rt.control_lock))
+		return;
+	if (p->mode == MT_MODE_STATS && p->wishes.mode == MT_MODE_SAMPLE &&
+	    !set_mode_locked(MT_MODE_SAMPLE, p->wishes.every, p->wishes.interval_bytes)) {
+		log_change(t, MT_CHANGE_MODE, MT_MODE_STATS, MT_MODE_SAMPLE);
+		publish_locked();
+	}
+	mt_unlock(&mt_rt.control_lock);
+}
+
+void mt_control_watch(struct mt_thread *t)
+{
+	struct mt_policy *p = &mt_rt.policy;
+	uint64_t now = __atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
+	if (MT_LIKELY(p->mode == p->wishes.mode) || mt_rt.sandboxed)
+		;
+	else if (now - p->looked_unit > 64 || now < p->looked_unit) { /* some 50 ms */
+		p->looked_unit = now;
+		look_at_memory(t);
+	}
+	if (mt_control_changed(t))
+		mt_control_take(t);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Counting and choosing of blocks in the light modes; see light.h. */
+#include "runtime/light.h"
+
+#include "core/mem.h"
+#include "core/sys.h"
+#include "runtime/arena.h"
+#include "runtime/control.h"
+#include "runtime/sampler.h"
+#include "runtime/storage.h"
+
+void mt_light_publish(struct mt_state_stats *s)
+{
+	struct mt_state_header *h = mt_rt.hdr;
+	int64_t now_live = s->live_bytes, change = now_live - s->published;
+	s->published = now_live;
+	int64_t live = __atomic_add_fetch(&h->stats_live_published, change, __ATOMIC_RELAXED);
+	int64_t peak = __atomic_load_n(&h->stats_peak_bytes, __ATOMIC_RELAXED);
+	while (live > peak)
+		if (__atomic_compare_exchange_n(&h->stats_peak_bytes, &peak, live, 0,
+						__ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+			__atomic_store_n(&h->stats_peak_unit, mt_now(), __ATOMIC_RELAXED);
+			break;
+		}
+}
+
+/*
+ * The guard keeps a handler that comes meanwhile from publishing the same step. A chunk header that
+ * does not say what the allocator says ends their use.
+ */
+MT_COLD void mt_light_step(struct mt_thread *t)
+{
+	t->depth = (uintptr_t)__builtin_dwarf_cfa();
+	MT_SIGNAL_FENCE();
+	mt_thread_tick(t);
+	mt_light_publish(t->stats);
+	mt_control_watch(t);
+	mt_leave(t);
+}
+
+/* --- the filter ---------------------------------------------------------------------------- */
+
+int mt_filter_make(int all)
+{
+	enum { BYTES = 1 << MT_FILTER_BITS };
+	uint8_t *filter = mt_rt.filter;
+	if (!filter)
+		filter = mt_arena_take(BYTES);
+	if (!filter)
+		return -MT_ENOMEM;
+	for (int i = 0; all && i < BYTES; i++)
+		__atomic_store_n(&filter[i], MT_FILTER_FULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&mt_rt.filter, filter, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static void filter_change(uint64_t address, int by)
+{
+	uint8_t *place = &mt_rt.filter[mt_filter_slot(address)];
+	uint8_t count = __atomic_load_n(place, __ATOMIC_RELAXED), next;
+	do {
+		if (count == MT_FILTER_FULL || (by < 0 && !count))
+			return;
+		next = (uint8_t)(count + by);
+	} while (!__atomic_compare_exchange_n(place, &count, next, 0, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+}
+
+void mt_filter_add(uint64_t address)
+{
+	if (mt_rt.filter)
+		filter_change(address, 1);
+}
+
+void mt_filter_remove(uint64_t address)
+{
+	if (mt_rt.filter)
+		filter_change(address, -1);
+}
+
+/* --- big blocks ---------------------------------------------------------------------------- */
+
+static struct mt_state_big *big_slot(uint64_t address, uint32_t way)
+{
+	struct mt_state_big *big = mt_storage_base(MT_REGION_BIG);
+	return &big[(mt_state_big_slot(address) + way) & (MT_BIG_SLOTS - 1)];
+}
+
+static void list_big(const struct mt_thread *t, uint64_t address, uint64_t usable)
+{
+	struct mt_state_region *r = mt_rt.region[MT_REGION_BIG];
+	if (mt_storage_cover(MT_REGION_BIG, MT_BIG_SLOTS - 1))
+		goto refused;
+	for (uint32_t way = 0; way < MT_BIG_WAYS; way++) {
+		struct mt_state_big *b = big_slot(address, way);
+		uint64_t nobody = 0;
+		/* taken under a place that no block has, so that a reader waits for the rest */
+		if (__atomic_load_n(&b->place, __ATOMIC_RELAXED) ||
+		    !__atomic_compare_exchange_n(&b->place, &nobody, 1, 0, __ATOMIC_ACQUIRE,
+						 __ATOMIC_RELAXED))
+			continue;
+		b->usable_bytes = usable;
+		b->thread = t->number;
+		b->unit = mt_now();
+		__atomic_store_n(&b->place, address, __ATOMIC_RELEASE);
+		return;
+	}
+refused:
+	__atomic_fetch_add(&r->refused, 1, __ATOMIC_RELAXED);
+}
+
+static void unlist_big(uint64_t address)
+{
+	if (!mt_rt.region[MT_REGION_BIG]->used)
+		return;
+	for (uint32_t way = 0; way < MT_BIG_WAYS; way++) {
+		struct mt_state_big *b = big_slot(address, way);
+		if (__atomic_load_n(&b->place, __ATOMIC_RELAXED) == address) {
+			__atomic_store_n(&b->place, 0, __ATOMIC_RELEASE);
+			return;
+		}
+	}
+}
+
+/* --- blocks -------------------------------------------------------------------------------- */
+
+/* What the chunk header says must be what the allocator says. */
+static uint64_t checked_usable(const struct mt_thread *t, const void *p)
+{
+	enum mt_family family = (enum mt_family)t->family;
+	uint64_t usable = mt_usable(family, p);
+	if (family != MT_FAMILY_PLAIN || !mt_rt.chunk_sizes)
+		return usable;
+	uint64_t said = mt_original[family].malloc_usable_size(p);
+	if (said != usable)
+		mt_rt.chunk_sizes = 0;
+	return said;
+}
+
+/* The block covers a sample point of the thread, or is one that is always recorded. */
+static int is_sampled(struct mt_thread *t, size_t size)
+{
+	if (t->every) {
+		if (--t->every_left)
+			return 0;
+		t->every_left = t->every;
+		return 1;
+	}
+	if (size >= t->sample_always)
+		return 1;
+	t->sample_left -= (int64_t)(size + !size);
+	if (t->sample_left > 0 || !t->interval_bytes)
+		return 0;
+	t->sample_left = mt_sample_distance(t->interval_bytes, mt_random_next(&t->random));
+	return 1;
+}
+
+int mt_light_take(struct mt_thread *t, const void *p, size_t size)
+{
+	uint64_t usable = checked_usable(t, p);
+	if (!t->stats) {
+		mt_rt_lost(MT_LOST_THREAD_FULL);
+		return 0;
+	}
+	if (usable >= MT_BIG_BYTES) {
+		mt_thread_tick(t);
+		list_big(t, (uint64_t)p, usable);
+	}
+	if (mt_light_count_alloc(t->stats, usable)) {
+		mt_thread_tick(t);
+		mt_light_publish(t->stats);
+		mt_control_watch(t);
+	}
+	if (!(t->tag & MT_TAG_REGIME) || !is_sampled(t, size))
+		return 0;
+	mt_light_add(&t->stats->sampled, 1);
+	return 1;
+}
+
+void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable)
+{
+	if (!mt_recording())
+		return;
+	if (!t->stats && mt_control_give_stats(t)) {
+		mt_rt_lost(MT_LOST_THREAD_FULL);
+		return;
+	}
+	if (usable >= MT_BIG_BYTES)
+		unlist_big((uint64_t)p);
+	if (mt_light_count_free(t->stats, usable))
+		mt_light_publish(t->stats);
+}
+
+uint32_t mt_light_sequence(const struct mt_thread *t)
+{
+	uint64_t n = 0;
+	for (int i = 0; i < MT_SIZE_BUCKETS; i++)
+		n += t->stats->size_class[i].allocs;
+	return (uint32_t)n;
+}

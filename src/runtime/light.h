@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_LIGHT_H
+#define MT_RUNTIME_LIGHT_H
+
+/*
+ * The light modes, statistics and sampling: every block is counted by usable size in the thread's
+ * row of STATS, and a few are recorded one by one. What an ordinary malloc and free then run is
+ * here, for inlining into those two hooks; everything else goes through record.c as in full mode.
+ *
+ * The ordinary path takes no guard: it changes counters of its own thread only, each by one
+ * instruction (x86-64), so that a signal handler may come at any place.
+ *
+ * A free must know whether its block is recorded. The filter answers for nearly all that are not:
+ * a table of small counters, by a hash of the address, of the blocks that were recorded.
+ */
+
+#include "runtime/fast.h"
+#include "runtime/provider.h"
+
+enum { MT_FILTER_BITS = 14, MT_FILTER_FULL = 255 /* a counter that stays */ };
+
+MT_INLINE uint32_t mt_filter_slot(uint64_t address)
+{
+	return (uint32_t)(address >> 4) * 0x9e3779b1u >> (32 - MT_FILTER_BITS);
+}
+
+/* Adds to a counter of the calling thread. */
+MT_INLINE void mt_light_add(void *counter, uint64_t by)
+{
+#if defined(__x86_64__)
+	__asm__("addq %1, %0" : "+m"(*(uint64_t *)counter) : "er"(by) : "cc");
+#else
+	__atomic_store_n((uint64_t *)counter, *(uint64_t *)counter + by, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Usable bytes of a live block of the family's allocator. */
+MT_INLINE uint64_t mt_usable(enum mt_family family, const void *p)
+{
+	if (family == MT_FAMILY_PLAIN && MT_LIKELY(mt_rt.chunk_sizes)) {
+		/* glibc: the word before a block is its chunk's size, bit 1 tells a mapping */
+		uint64_t word = ((const uint64_t *)p)[-1];
+		return (word & ~(uint64_t)7) - (word & 2 ? 16 : 8);
+	}
+	size_t (*usable)(const void *) = mt_original[family].malloc_usable_size;
+	return MT_LIKELY(usable != NULL) ? usable(p) : 0;
+}
+
+MT_INLINE struct mt_state_size_class *mt_light_class(struct mt_state_stats *s, uint64_t usable)
+{
+	uint32_t bucket = 63 - (uint32_t)__builtin_clzll(2 * usable + 1);
+	return &s->size_class[MT_MIN(bucket, (uint32_t)MT_SIZE_BUCKETS - 1)];
+}
+
+/* 1: the balance has moved a step away from what was published: mt_light_publish() is due. */
+MT_INLINE int mt_light_count_alloc(struct mt_state_stats *s, uint64_t usable)
+{
+	struct mt_state_size_class *c = mt_light_class(s, usable);
+	mt_light_add(&c->allocs, 1);
+	mt_light_add(&c->bytes, usable);
+	mt_light_add(&s->live_bytes, usable);
+	if (s->live_bytes > s->peak_bytes)
+		s->peak_bytes = s->live_bytes;
+	return mt_is_step(s->live_bytes, s->published);
+}
+
+MT_INLINE int mt_light_count_free(struct mt_state_stats *s, uint64_t usable)
+{
+	struct mt_state_size_class *c = mt_light_class(s, usable);
+	mt_light_add(&c->frees, 1);
+	mt_light_add(&c->freed_bytes, usable);
+	mt_light_add(&s->live_bytes, -usable);
+	return mt_is_step(s->live_bytes, s->published);
+}
+
+/* The thread's settings are those of the present control word, and no fork has come between. */
+MT_INLINE int mt_light_is_current(const struct mt_thread *t)
+{
+	return mt_rt_wipe[0] && !t->depth &&
+	       __atomic_load_n(&mt_rt.hdr->control, __ATOMIC_RELAXED) == t->light_control;
+}
+
+enum mt_light { MT_LIGHT_NO = 0, MT_LIGHT_DONE = 1, MT_LIGHT_STEP = 2 };
+
+/* A new block of the plain family: counted, or NO and nothing is changed. */
+MT_INLINE enum mt_light mt_light_alloc(struct mt_thread *t, void *p, size_t size)
+{
+	int64_t left = t->sample_left - (int64_t)(size + !size);
+	/* sample_all is 0 where the thread has no row, or nothing is to be recorded */
+	if (MT_UNLIKELY(!p || size >= t->sample_all || left <= 0 || !mt_light_is_current(t)))
+		return MT_LIGHT_NO;
+	t->sample_left = left;
+	return MT_UNLIKELY(mt_light_count_alloc(t->stats, mt_usable(MT_FAMILY_PLAIN, p)))
+		       ? MT_LIGHT_STEP
+		       : MT_LIGHT_DONE;
+}
+
+/* A block of the plain family goes; p is not NULL. */
+MT_INLINE enum mt_light mt_light_free(struct mt_thread *t, void *p)
+{
+	if (MT_UNLIKELY(mt_rt.filter[mt_filter_slot((uint64_t)p)] || !t->sample_all ||
+			!mt_light_is_current(t)))
+		return MT_LIGHT_NO;
+	uint64_t usable = mt_usable(MT_FAMILY_PLAIN, p);
+	if (MT_UNLIKELY(usable >= MT_BIG_BYTES))
+		return MT_LIGHT_NO;
+	return MT_UNLIKELY(mt_light_count_free(t->stats, usable)) ? MT_LIGHT_STEP : MT_LIGHT_DONE;
+}
+
+/* --- light.c --- */
+
+/* Brings header.stats_live_published and its peak up to date with a row. As
+ * mt_record_publish_live(). */
+void mt_light_publish(struct mt_state_stats *s);
+
+/* After MT_LIGHT_STEP. Any moment. */
+void mt_light_step(struct mt_thread *t);
+
+/*
+ * A new block, guard held: counts it, and decides whether it is recorded too. 1: it is to be
+ * recorded, in the regime of t->tag.
+ */
+int mt_light_take(struct mt_thread *t, const void *p, size_t size);
+
+/* A block of so many usable bytes is gone, whoever counted it. Guard held, or a nested call. */
+void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable);
+
+/* The number of allocations that the thread has counted, low word. */
+uint32_t mt_light_sequence(const struct mt_thread *t);
+
+/* The filter learns that a block is, or is no longer, recorded. Any thread. */
+void mt_filter_add(uint64_t address);
+void mt_filter_remove(uint64_t address);
+
+/* Makes the filter: 0 or -ENOMEM. all: blocks are recorded already that it does not know. */
+int mt_filter_make(int all);
+
+#endif
