@@ -249,6 +249,8 @@ int mt_control_give_stats(struct mt_thread *t)
 	struct mt_state_stats *all = mt_storage_base(MT_REGION_STATS);
 	int err = mt_storage_cover(MT_REGION_STATS, t->number);
 	t->stats = err ? NULL : &all[t->number];
+	if (!err)
+		mt_light_set_step(t);
 	return err;
 }
 
@@ -273,7 +275,7 @@ static void take_sampling(struct mt_thread *t, const struct mt_policy *p)
 		t->random = mt_clock_ticks() ^ mt_rt.seed ^ (uint64_t)t->tid << 32;
 	if (every != t->every)
 		t->every_left = every ? 1 + (uint32_t)(mt_random_next(&t->random) % every) : 0;
-	if (interval != t->interval_bytes)
+	if (interval != t->interval_bytes || !interval)
 		t->sample_left = interval ? mt_sample_distance(interval, mt_random_next(&t->random))
 					  : INT64_MAX;
 	t->every = every;
@@ -309,7 +311,7 @@ static void take_locked(struct mt_thread *t)
 	if (light && !t->stats)
 		mt_control_give_stats(t);
 	t->light = (uint32_t)light;
-	mt_thread_set_full(light ? NULL : t);
+	mt_thread_set_light(t, light);
 	t->sample_all = ordinary_sizes(t);
 	t->control = on && !light ? mt_rt.control_word : NEVER;
 	t->light_control = on && light ? mt_rt.control_word : NEVER;

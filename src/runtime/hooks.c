@@ -85,39 +85,47 @@ MT_COLD static void *step_and_return(struct mt_thread *t, void *p)
 	return p;
 }
 
+/*
+ * What follows is reached as a hook's last step, so that it stands in the hook's own frame: the
+ * ordinary path saves no more registers than it needs, and the slow one still knows the caller.
+ */
+
 /* A malloc in a light mode, after its original. */
-MT_NOINLINE static void *light_malloc_slow(void *p, size_t size, const struct mt_caller *caller)
+MT_NOINLINE static void *light_malloc_slow(void *p, size_t size)
 {
-	struct mt_thread *t = mt_enter_quick(caller->sp);
-	enum mt_enter how = MT_ENTER_TRACK;
-	if (!t)
-		how = mt_enter_slow(&t, caller->sp);
+	struct mt_caller caller = MT_CALLER();
+	struct mt_thread *t = mt_enter_quick(caller.sp);
+	enum mt_enter how = t ? MT_ENTER_TRACK : mt_enter_slow(&t, caller.sp);
 	if (how != MT_ENTER_TRACK)
 		return mt_record_nested(how, t, p);
-	return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, caller, 0);
+	return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, &caller, 0);
 }
 
-MT_INLINE void *light_malloc(struct mt_thread *t, size_t size)
+/* A thread that is not tracked yet, or a nested call. */
+MT_NOINLINE static void *first_malloc(size_t size)
 {
+	struct mt_caller caller = MT_CALLER();
+	return malloc_slow(MT_FAMILY_PLAIN, size, &caller);
+}
+
+MT_NOINLINE static void *light_malloc(size_t size)
+{
+	struct mt_thread *t = mt_thread_self_light();
+	if (MT_UNLIKELY(!t))
+		return first_malloc(size);
 	void *p = mt_original[MT_FAMILY_PLAIN].malloc(size);
 	enum mt_light counted = mt_light_alloc(t, p, size);
 	if (MT_LIKELY(counted == MT_LIGHT_DONE))
 		return p;
-	if (counted == MT_LIGHT_STEP)
-		return step_and_return(t, p);
-	struct mt_caller caller = MT_CALLER();
-	return light_malloc_slow(p, size, &caller);
+	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : light_malloc_slow(p, size);
 }
 
 /* Calls of record.c are the last thing done, so the path past them needs no saved registers. */
 MT_INLINE void *do_malloc(enum mt_family family, size_t size)
 {
 	uint32_t cell;
-	struct mt_thread *t = mt_enter_as(mt_thread_self_full(), (uintptr_t)__builtin_dwarf_cfa());
-	if (!t) {
-		struct mt_thread *light = mt_thread_self();
-		if (family == MT_FAMILY_PLAIN && light && light->light)
-			return light_malloc(light, size);
+	struct mt_thread *t = mt_enter_quick((uintptr_t)__builtin_dwarf_cfa());
+	if (MT_UNLIKELY(!t)) {
 		struct mt_caller caller = MT_CALLER();
 		return malloc_slow(family, size, &caller);
 	}
@@ -168,6 +176,24 @@ MT_COLD static void step_and_free(struct mt_thread *t, void *p)
 	mt_original[MT_FAMILY_PLAIN].free(p);
 }
 
+/* As light_malloc(). */
+MT_NOINLINE static void light_free(void *p)
+{
+	struct mt_thread *t = mt_thread_self_light();
+	if (MT_LIKELY(t && p)) {
+		enum mt_light counted = mt_light_free(t, p);
+		if (MT_LIKELY(counted == MT_LIGHT_DONE)) {
+			mt_original[MT_FAMILY_PLAIN].free(p);
+			return;
+		}
+		if (counted == MT_LIGHT_STEP) {
+			step_and_free(t, p);
+			return;
+		}
+	}
+	free_slow(MT_FAMILY_PLAIN, p, NULL, (uintptr_t)__builtin_dwarf_cfa());
+}
+
 MT_COLD static void settle_and_free(enum mt_family family, void *p)
 {
 	mt_settle();
@@ -177,18 +203,12 @@ MT_COLD static void settle_and_free(enum mt_family family, void *p)
 MT_INLINE void do_free(enum mt_family family, void *p)
 {
 	uintptr_t sp = (uintptr_t)__builtin_dwarf_cfa();
-	struct mt_thread *t = mt_enter_as(mt_thread_self_full(), sp);
-	if (!t) {
-		t = mt_thread_self();
-		if (family == MT_FAMILY_PLAIN && t && t->light && p) {
-			enum mt_light counted = mt_light_free(t, p);
-			if (MT_LIKELY(counted == MT_LIGHT_DONE))
-				return mt_original[MT_FAMILY_PLAIN].free(p);
-			if (counted == MT_LIGHT_STEP)
-				return step_and_free(t, p);
-		}
-		t = NULL;
+	struct mt_thread *t = mt_thread_self_full();
+	if (family == MT_FAMILY_PLAIN && MT_UNLIKELY(!t)) {
+		light_free(p);
+		return;
 	}
+	t = mt_enter_as(t, sp);
 	if (MT_UNLIKELY(!t || !mt_original[family].free || !mt_fast_free(t, (uint64_t)p)))
 		free_slow(family, p, t, sp);
 	else if (mt_leave_quick(t))
@@ -262,13 +282,27 @@ static void *do_page_aligned(void *(*original)(size_t), size_t size, struct mt_c
 	return mt_finish_alloc(t, p, size, MT_CALL_ALIGNED, &caller, 0);
 }
 
+/* As light_malloc(): the other last step of the hook, with all that full mode needs. */
+MT_NOINLINE static void *full_malloc(size_t size)
+{
+	return do_malloc(MT_FAMILY_PLAIN, size);
+}
+
+MT_INLINE void *malloc_of(enum mt_family family, size_t size)
+{
+	if (family != MT_FAMILY_PLAIN) {
+		void *p = do_malloc(family, size);
+		leave_family(family);
+		return p;
+	}
+	return MT_LIKELY(mt_thread_self_full() != NULL) ? full_malloc(size) : light_malloc(size);
+}
+
 #define DEFINE_FAMILY(prefix, family) \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size) \
 	{ \
-		void *p = do_malloc(family, size); \
-		leave_family(family); \
-		return p; \
+		return malloc_of(family, size); \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each) \

@@ -24,6 +24,12 @@ void mt_light_publish(struct mt_state_stats *s)
 		}
 }
 
+static void publish_own(struct mt_thread *t)
+{
+	mt_light_publish(t->stats);
+	mt_light_set_step(t);
+}
+
 /*
  * The guard keeps a handler that comes meanwhile from publishing the same step. A chunk header that
  * does not say what the allocator says ends their use.
@@ -33,7 +39,7 @@ MT_COLD void mt_light_step(struct mt_thread *t)
 	t->depth = (uintptr_t)__builtin_dwarf_cfa();
 	MT_SIGNAL_FENCE();
 	mt_thread_tick(t);
-	mt_light_publish(t->stats);
+	publish_own(t);
 	mt_control_watch(t);
 	mt_leave(t);
 }
@@ -166,9 +172,9 @@ int mt_light_take(struct mt_thread *t, const void *p, size_t size)
 		mt_thread_tick(t);
 		list_big(t, (uint64_t)p, usable);
 	}
-	if (mt_light_count_alloc(t->stats, usable)) {
+	if (mt_light_count_alloc(t, usable)) {
 		mt_thread_tick(t);
-		mt_light_publish(t->stats);
+		publish_own(t);
 		mt_control_watch(t);
 	}
 	if (!(t->tag & MT_TAG_REGIME) || !is_sampled(t, size))
@@ -187,8 +193,8 @@ void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable)
 	}
 	if (usable >= MT_BIG_BYTES)
 		unlist_big((uint64_t)p);
-	if (mt_light_count_free(t->stats, usable))
-		mt_light_publish(t->stats);
+	if (mt_light_count_free(t, usable))
+		publish_own(t);
 }
 
 uint32_t mt_light_sequence(const struct mt_thread *t)

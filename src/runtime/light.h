@@ -34,16 +34,36 @@ MT_INLINE void mt_light_add(void *counter, uint64_t by)
 #endif
 }
 
+/*
+ * glibc: the word before a block is its chunk's size, with flags; bit 1 tells a mapping of its own.
+ */
+enum { MT_CHUNK_FLAGS = 7, MT_CHUNK_MAPPED = 2, MT_CHUNK_WORD = 8 };
+
 /* Usable bytes of a live block of the family's allocator. */
 MT_INLINE uint64_t mt_usable(enum mt_family family, const void *p)
 {
 	if (family == MT_FAMILY_PLAIN && MT_LIKELY(mt_rt.chunk_sizes)) {
-		/* glibc: the word before a block is its chunk's size, bit 1 tells a mapping */
 		uint64_t word = ((const uint64_t *)p)[-1];
-		return (word & ~(uint64_t)7) - (word & 2 ? 16 : 8);
+		return (word & ~(uint64_t)MT_CHUNK_FLAGS) -
+		       (word & MT_CHUNK_MAPPED ? 2 * MT_CHUNK_WORD : MT_CHUNK_WORD);
 	}
 	size_t (*usable)(const void *) = mt_original[family].malloc_usable_size;
 	return MT_LIKELY(usable != NULL) ? usable(p) : 0;
+}
+
+/*
+ * The same on the ordinary path; MT_BIG_BYTES or more: this block is for the slow one. A chunk that
+ * is a mapping of its own is large, and rare.
+ */
+MT_INLINE uint64_t mt_usable_quick(const void *p)
+{
+	if (MT_LIKELY(mt_rt.chunk_sizes)) {
+		uint64_t word = ((const uint64_t *)p)[-1];
+		if (MT_UNLIKELY(word & MT_CHUNK_MAPPED))
+			return MT_BIG_BYTES;
+		return (word & ~(uint64_t)MT_CHUNK_FLAGS) - MT_CHUNK_WORD;
+	}
+	return mt_usable(MT_FAMILY_PLAIN, p);
 }
 
 MT_INLINE struct mt_state_size_class *mt_light_class(struct mt_state_stats *s, uint64_t usable)
@@ -53,24 +73,27 @@ MT_INLINE struct mt_state_size_class *mt_light_class(struct mt_state_stats *s, u
 }
 
 /* 1: the balance has moved a step away from what was published: mt_light_publish() is due. */
-MT_INLINE int mt_light_count_alloc(struct mt_state_stats *s, uint64_t usable)
+MT_INLINE int mt_light_count_alloc(struct mt_thread *t, uint64_t usable)
 {
+	struct mt_state_stats *s = t->stats;
 	struct mt_state_size_class *c = mt_light_class(s, usable);
 	mt_light_add(&c->allocs, 1);
 	mt_light_add(&c->bytes, usable);
 	mt_light_add(&s->live_bytes, usable);
-	if (s->live_bytes > s->peak_bytes)
-		s->peak_bytes = s->live_bytes;
-	return mt_is_step(s->live_bytes, s->published);
+	int64_t live = s->live_bytes;
+	if (live > s->peak_bytes)
+		s->peak_bytes = live;
+	return live >= t->step_high;
 }
 
-MT_INLINE int mt_light_count_free(struct mt_state_stats *s, uint64_t usable)
+MT_INLINE int mt_light_count_free(struct mt_thread *t, uint64_t usable)
 {
+	struct mt_state_stats *s = t->stats;
 	struct mt_state_size_class *c = mt_light_class(s, usable);
 	mt_light_add(&c->frees, 1);
 	mt_light_add(&c->freed_bytes, usable);
 	mt_light_add(&s->live_bytes, -usable);
-	return mt_is_step(s->live_bytes, s->published);
+	return s->live_bytes <= t->step_low;
 }
 
 /* The thread's settings are those of the present control word, and no fork has come between. */
@@ -89,10 +112,11 @@ MT_INLINE enum mt_light mt_light_alloc(struct mt_thread *t, void *p, size_t size
 	/* sample_all is 0 where the thread has no row, or nothing is to be recorded */
 	if (MT_UNLIKELY(!p || size >= t->sample_all || left <= 0 || !mt_light_is_current(t)))
 		return MT_LIGHT_NO;
+	uint64_t usable = mt_usable_quick(p);
+	if (MT_UNLIKELY(usable >= MT_BIG_BYTES))
+		return MT_LIGHT_NO;
 	t->sample_left = left;
-	return MT_UNLIKELY(mt_light_count_alloc(t->stats, mt_usable(MT_FAMILY_PLAIN, p)))
-		       ? MT_LIGHT_STEP
-		       : MT_LIGHT_DONE;
+	return MT_UNLIKELY(mt_light_count_alloc(t, usable)) ? MT_LIGHT_STEP : MT_LIGHT_DONE;
 }
 
 /* A block of the plain family goes; p is not NULL. */
@@ -101,10 +125,10 @@ MT_INLINE enum mt_light mt_light_free(struct mt_thread *t, void *p)
 	if (MT_UNLIKELY(mt_rt.filter[mt_filter_slot((uint64_t)p)] || !t->sample_all ||
 			!mt_light_is_current(t)))
 		return MT_LIGHT_NO;
-	uint64_t usable = mt_usable(MT_FAMILY_PLAIN, p);
+	uint64_t usable = mt_usable_quick(p);
 	if (MT_UNLIKELY(usable >= MT_BIG_BYTES))
 		return MT_LIGHT_NO;
-	return MT_UNLIKELY(mt_light_count_free(t->stats, usable)) ? MT_LIGHT_STEP : MT_LIGHT_DONE;
+	return MT_UNLIKELY(mt_light_count_free(t, usable)) ? MT_LIGHT_STEP : MT_LIGHT_DONE;
 }
 
 /* --- light.c --- */
@@ -112,6 +136,13 @@ MT_INLINE enum mt_light mt_light_free(struct mt_thread *t, void *p)
 /* Brings header.stats_live_published and its peak up to date with a row. As
  * mt_record_publish_live(). */
 void mt_light_publish(struct mt_state_stats *s);
+
+/* Sets the thread's step anew, after its row or what is published of it changed. */
+MT_INLINE void mt_light_set_step(struct mt_thread *t)
+{
+	t->step_high = t->stats->published + MT_PEAK_STEP;
+	t->step_low = t->stats->published - MT_PEAK_STEP;
+}
 
 /* After MT_LIGHT_STEP. Any moment. */
 void mt_light_step(struct mt_thread *t);

@@ -94,6 +94,7 @@ struct mt_thread {
 	uint64_t interval_bytes;      /* of sample_left; 0: none */
 	uint32_t every, every_left;   /* every Nth allocation is recorded; 0: not so */
 	struct mt_state_stats *stats; /* the thread's row of STATS, NULL: none yet */
+	int64_t step_low, step_high;  /* live bytes of stats outside are to be published */
 	uint64_t random;              /* state of the generator of sample distances */
 	uint64_t rail_start, rail_ticks; /* present window of the bound on processor time */
 	uint32_t rail_samples;

@@ -36,15 +36,27 @@ MT_INLINE struct mt_thread *mt_thread_self_full(void)
 	return mt_self_full;
 }
 
-MT_INLINE void mt_thread_set_full(struct mt_thread *t)
+/* Likewise in a light mode, NULL else. */
+extern __thread struct mt_thread *mt_self_light __attribute__((tls_model("initial-exec")))
+MT_HIDDEN;
+
+MT_INLINE struct mt_thread *mt_thread_self_light(void)
 {
-	mt_self_full = t;
+	return mt_self_light;
+}
+
+/* t: the calling thread's own. */
+MT_INLINE void mt_thread_set_light(struct mt_thread *t, int light)
+{
+	mt_self_full = light ? NULL : t;
+	mt_self_light = light ? t : NULL;
 }
 
 MT_INLINE void mt_thread_set_self(struct mt_thread *t)
 {
 	mt_self = t;
 	mt_self_full = t;
+	mt_self_light = NULL;
 }
 
 #endif
