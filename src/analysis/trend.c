@@ -427,18 +427,22 @@ static enum mt_trend_verdict judge(const struct stretch *s, const struct past *p
 	if (s->z < MT_TREND_Z)
 		return s->z <= -MT_TREND_Z && p->verdict == MT_TREND_STEADY ? MT_TREND_FALLS
 									    : p->verdict;
-	if (p->verdict == MT_TREND_LEVELLED && s->slope < p->slope * STILL_GROWING)
+	if (p->verdict != MT_TREND_STEADY && s->slope < p->slope * STILL_GROWING)
 		return p->verdict;
 	return is_at_height(s, p->ceiling) ? MT_TREND_GROWS : MT_TREND_RETURNS;
 }
 
 static void pass_bend(const struct stretch *s, enum shape shape, uint32_t bend, struct past *p)
 {
+	double y[BINS], slope;
+
 	for (uint32_t i = 0; i < bend; i++)
 		p->ceiling = MT_MAX(p->ceiling, s->y[i]);
 	if (shape == RISE_BEGINS)
 		return;
-	p->slope = MT_MAX(p->slope, s->slope);
+	memcpy(y, s->y, bend * sizeof(*y));
+	slope = take_out(s->t, bend, y);
+	p->slope = MT_MAX(p->slope, slope);
 	p->verdict = shape == STEP ? MT_TREND_STEPPED : MT_TREND_LEVELLED;
 }
 
