@@ -21,15 +21,20 @@ enum { NAMES_MAX = 4096 };
 
 /* ---- names ---- */
 
+static void free_strings(struct mt_site_name *name)
+{
+	free(name->function);
+	free(name->place);
+	free(name->caller);
+	*name = (struct mt_site_name){0};
+}
+
 void mt_site_names_done(struct mt_site_names *n)
 {
 	if (!n)
 		return;
-	for (size_t i = 0; i < n->count; i++) {
-		free(n->item[i].function);
-		free(n->item[i].place);
-		free(n->item[i].caller);
-	}
+	for (size_t i = 0; i < n->count; i++)
+		free_strings(&n->item[i]);
 	free(n->item);
 	mt_map_done(&n->at);
 	*n = (struct mt_site_names){0};
@@ -40,6 +45,33 @@ const struct mt_site_name *mt_site_names_get(const struct mt_site_names *n, uint
 	uint64_t at;
 
 	return mt_map_get(&n->at, site, &at) ? &n->item[at - 1] : NULL;
+}
+
+int mt_site_names_put(struct mt_site_names *n, struct mt_site_name *name)
+{
+	struct mt_site_name *grown;
+	uint64_t at;
+
+	if (!name->function || !name->place || !name->caller) {
+		free_strings(name);
+		return -ENOMEM;
+	}
+	if (mt_map_get(&n->at, name->site, &at)) {
+		free_strings(&n->item[at - 1]);
+		n->item[at - 1] = *name;
+		*name = (struct mt_site_name){0};
+		return 0;
+	}
+	grown = mt_alloc_grow(n->item, &n->capacity, n->count + 1, sizeof(*grown));
+	if (grown)
+		n->item = grown;
+	if (!grown || mt_map_set(&n->at, name->site, n->count + 1)) {
+		free_strings(name);
+		return -ENOMEM;
+	}
+	n->item[n->count++] = *name;
+	*name = (struct mt_site_name){0};
+	return 0;
 }
 
 /* What naming needs together. */
@@ -126,20 +158,8 @@ static int add_name(struct mt_site_names *to, const struct naming *n, uint32_t s
 		.call = mt_words_call(s->call),
 		.callstack_hash = n->hash[top],
 	};
-	struct mt_site_name *grown =
-		mt_alloc_grow(to->item, &to->capacity, to->count + 1, sizeof(*grown));
 
-	if (grown)
-		to->item = grown;
-	if (!grown || !name.function || !name.place || !name.caller ||
-	    mt_map_set(&to->at, site, to->count + 1)) {
-		free(name.function);
-		free(name.place);
-		free(name.caller);
-		return -ENOMEM;
-	}
-	to->item[to->count++] = name;
-	return 0;
+	return mt_site_names_put(to, &name);
 }
 
 /* Frames that no wanted stack has lose their module: nobody then looks for their symbols. */
@@ -220,13 +240,15 @@ int mt_site_names_add(struct mt_site_names *names, const char *path,
 
 /* ---- processes ---- */
 
-static void watched_done(struct mt_watched *w)
+void mt_watched_done(struct mt_watched *w)
 {
+	free(w->history);
 	free(w->path);
 	free(w->program);
 	mt_watch_done(&w->now);
 	mt_watch_done(&w->before);
 	mt_site_names_done(&w->names);
+	*w = (struct mt_watched){0};
 }
 
 void mt_watched_list_done(struct mt_watched_list *l)
@@ -234,13 +256,49 @@ void mt_watched_list_done(struct mt_watched_list *l)
 	if (!l)
 		return;
 	for (size_t i = 0; i < l->count; i++)
-		watched_done(&l->item[i]);
+		mt_watched_done(&l->item[i]);
 	free(l->item);
 	*l = (struct mt_watched_list){0};
 }
 
+static void thin(struct mt_watched_history *h)
+{
+	h->count /= 2;
+	for (uint32_t i = 0; i < h->count; i++) {
+		h->ns[i] = h->ns[2 * i];
+		h->live_bytes[i] = h->live_bytes[2 * i];
+	}
+	h->stride *= 2;
+}
+
+/*
+ * Without memory there is no history, which nobody but a chart notices. What another program in
+ * its place holds begins with that.
+ */
+static void remember(struct mt_watched *w, bool is_first)
+{
+	struct mt_watched_history *h = w->history;
+
+	if (h && !is_first && !w->has_before)
+		*h = (struct mt_watched_history){.stride = 1};
+	if (!h) {
+		h = w->history = mt_alloc_zero(1, sizeof(*h));
+		if (!h)
+			return;
+		h->stride = 1;
+	} else if (++h->skipped < h->stride) {
+		return;
+	}
+	h->skipped = 0;
+	if (h->count == MT_WATCHED_POINTS)
+		thin(h);
+	h->ns[h->count] = w->now.read_ns;
+	h->live_bytes[h->count++] = w->now.live_bytes;
+}
+
 int mt_watched_read(struct mt_watched *w, unsigned what)
 {
+	bool is_first = !w->now.read_ns;
 	struct mt_watch now = {0};
 	int code = mt_mtk_watch(w->path, what, &now, NULL);
 
@@ -251,6 +309,7 @@ int mt_watched_read(struct mt_watched *w, unsigned what)
 	w->has_before = w->now.read_ns && mt_watch_is_same(&w->now, &now);
 	w->before = w->now;
 	w->now = now;
+	remember(w, is_first);
 	return 0;
 }
 
@@ -267,7 +326,7 @@ static int take_item(struct mt_watched_list *old, const struct mt_live_state *s,
 	*ret = (struct mt_watched){.path = strdup(s->path), .program = strdup(s->program)};
 	if (ret->path && ret->program)
 		return 0;
-	watched_done(ret);
+	mt_watched_done(ret);
 	return -ENOMEM;
 }
 
@@ -295,7 +354,7 @@ static int add_state(struct mt_watched_list *l, struct mt_watched_list *old,
 	}
 	/* its launcher collects it just now, which is no fault of the file */
 	l->unreadable += code && code != -ENOENT && code != -ENOMEM;
-	watched_done(&w);
+	mt_watched_done(&w);
 	return code == -ENOMEM ? code : 0;
 }
 

@@ -34,6 +34,12 @@ MT_AUTO_DEFINE_INPLACE(mt_site_names, struct mt_site_names, mt_site_names_done)
 /* NULL when it is not known yet. Valid until the next change. */
 const struct mt_site_name *mt_site_names_get(const struct mt_site_names *n, uint32_t site);
 
+/*
+ * Enters a name, whose strings it takes over: *name is emptied; one of the same site is replaced.
+ * On failure they are freed. 0 or -ENOMEM.
+ */
+int mt_site_names_put(struct mt_site_names *n, struct mt_site_name *name);
+
 struct mt_site_naming {
 	const uint32_t *site; /* wanted */
 	uint32_t count;
@@ -48,9 +54,19 @@ struct mt_site_naming {
  */
 int mt_site_names_add(struct mt_site_names *n, const char *path, const struct mt_site_naming *how);
 
+/* Live bytes since the first reading, thinned by half whenever it is full. */
+enum { MT_WATCHED_POINTS = 512 };
+struct mt_watched_history {
+	uint64_t ns[MT_WATCHED_POINTS]; /* of mt_watch.read_ns */
+	int64_t live_bytes[MT_WATCHED_POINTS];
+	uint32_t count;
+	uint32_t stride, skipped; /* every stride-th reading is kept */
+};
+
 struct mt_watched {
-	char *path, *program; /* owned */
-	struct mt_watch now;  /* of the last reading that succeeded */
+	char *path, *program;               /* owned */
+	struct mt_watched_history *history; /* owned; NULL before the first reading */
+	struct mt_watch now;                /* of the last reading that succeeded */
 	struct mt_watch before;
 	bool has_before;
 	bool is_stale; /* the last reading did not see it */
@@ -76,6 +92,9 @@ MT_AUTO_DEFINE_INPLACE(mt_watched_list, struct mt_watched_list, mt_watched_list_
  * -ENOMEM.
  */
 int mt_watched_list_find(struct mt_watched_list *l, unsigned what);
+
+/* Frees what it owns. */
+void mt_watched_done(struct mt_watched *w);
 
 /* Reads one again. 0, or a negative errno value (then it keeps what it had and is stale). */
 int mt_watched_read(struct mt_watched *w, unsigned what);

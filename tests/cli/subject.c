@@ -63,6 +63,25 @@ static int churn(unsigned ms)
 	return 0;
 }
 
+static void __attribute__((noinline)) grow_here(void)
+{
+	keep[0] = malloc(1000);
+}
+
+/* Allocates without end, some thousand times a second. */
+static void grow(void)
+{
+	const struct timespec pause = {0, 2000000};
+
+	puts("ready");
+	fflush(stdout);
+	for (;;) {
+		for (int i = 0; i < 10; i++)
+			grow_here();
+		nanosleep(&pause, NULL);
+	}
+}
+
 /* A child that has allocated before we end, and lives on. */
 static int leave_daemon(unsigned seconds)
 {
@@ -96,6 +115,8 @@ int main(int argc, char **argv)
 		return wait_for_signal();
 	if (!strcmp(what, "churn"))
 		return churn((unsigned)atoi(argv[2]));
+	if (!strcmp(what, "grow"))
+		grow();
 	if (!strcmp(what, "free"))
 		for (int i = 0; i < 20; i++)
 			free(keep[i]);

@@ -111,11 +111,11 @@ def wait_until(condition, seconds=20):
 def help_lists_the_commands(b):
     done = b.run("help")
     b.expect("status", done.returncode, 0)
-    b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), ["run", "report", "diff", "ps", "metrics", "help"])
+    b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), ["run", "report", "diff", "ps", "top", "metrics", "help"])
     b.expect("--help", b.run("--help").stdout, done.stdout)
     bare = b.run()
     b.expect("without a command", (bare.returncode, bare.stderr), (2, done.stdout))
-    for name in ["run", "report", "diff", "ps", "metrics", "help"]:
+    for name in ["run", "report", "diff", "ps", "top", "metrics", "help"]:
         a = b.run("help", name)
         b.expect(name + " --help", b.run(name, "--help").stdout, a.stdout)
         b.expect_in(name, a.stdout, "usage: memtrack %s " % name)
@@ -166,7 +166,7 @@ def usage_errors_name_what_was_wrong(b):
 
 @test
 def man_pages_are_valid(b):
-    for name in ["run", "report", "diff", "ps", "metrics", "help"]:
+    for name in ["run", "report", "diff", "ps", "top", "metrics", "help"]:
         page = b.run("help", "--man", name).stdout
         for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"]:
             b.expect_in(name, page, "\n.SH " + section + "\n")
