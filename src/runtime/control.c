@@ -280,7 +280,9 @@ static void take_sampling(struct mt_thread *t, const struct mt_policy *p)
 					  : INT64_MAX;
 	t->every = every;
 	t->interval_bytes = interval;
-	t->sample_always = interval ? mt_sample_always_from(interval) : UINT64_MAX;
+	t->sample_always = !interval       ? UINT64_MAX
+			   : interval == 1 ? 0
+					   : mt_sample_always_from(interval);
 }
 
 /* Sizes that the ordinary path may count: all but big ones, those always recorded, and none where

@@ -161,6 +161,8 @@ MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct m
 /* t: its guard is held, or NULL: nothing is done yet. */
 MT_NOINLINE static void free_slow(enum mt_family family, void *p, struct mt_thread *t, uintptr_t sp)
 {
+	if (!t)
+		t = mt_enter_quick(sp); /* of a light mode */
 	enum mt_enter how = t ? MT_ENTER_TRACK : mt_enter_slow(&t, sp);
 	enter_family(t, family);
 	if (p)

@@ -237,7 +237,7 @@ MT_COLD static void drop_stale(struct mt_thread *t, const void *p)
 	struct mt_gone gone = {0};
 	if (!mt_record_take(t, p, &gone))
 		return;
-	gone.usable = 0; /* what STATS counted of it is not known any more */
+	gone.counted = 0; /* what STATS counted of it is not known any more */
 	mt_rt_lost(MT_LOST_UNSEEN_FREE);
 	mt_record_gone(t, &gone, 1);
 }
@@ -487,9 +487,9 @@ int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone)
 	if (!known)
 		forget_nested(t, p);
 	ret_gone->address = (uint64_t)p;
-	ret_gone->usable = MT_UNLIKELY(is_counted(known, ret_gone->cell))
-				   ? mt_usable((enum mt_family)t->family, p)
-				   : 0;
+	ret_gone->counted = (uint32_t)is_counted(known, ret_gone->cell);
+	if (MT_UNLIKELY(ret_gone->counted))
+		ret_gone->usable = mt_usable((enum mt_family)t->family, p);
 	return known;
 }
 
@@ -531,13 +531,13 @@ void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_real
 	count_live(t->row);
 	if (gone->record)
 		give_record(t, gone->record);
-	if (MT_UNLIKELY(gone->usable))
+	if (MT_UNLIKELY(gone->counted))
 		mt_light_gone(t, (const void *)gone->address, gone->usable);
 }
 
 void mt_record_unknown(struct mt_thread *t, const struct mt_gone *gone)
 {
-	if (gone->usable)
+	if (gone->counted)
 		mt_light_gone(t, (const void *)gone->address, gone->usable);
 	else
 		mt_count(&t->row->unknown_frees, 1);
@@ -615,7 +615,7 @@ void mt_record_free_nested(struct mt_thread *t, const void *p)
 {
 	struct mt_gone gone = {0};
 	int known = mt_record_take(t, p, &gone);
-	if (gone.usable && t->stats) /* published when the outer call, or a later one, does */
+	if (gone.counted && t->stats) /* published when the outer call, or a later one, does */
 		mt_light_count_free(t, gone.usable);
 	if (!known)
 		return;
@@ -699,7 +699,7 @@ void *mt_record_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_
 	}
 	if (r->old) {
 		mt_count(&t->row->reallocs, 1);
-		uint64_t was = gone.usable ? gone.usable : gone.size; /* 0: not known */
+		uint64_t was = gone.counted ? gone.usable : gone.size; /* 0: not known */
 		mt_count(&t->row->realloc_grown, was && r->size > was);
 	}
 	return mt_finish_alloc(t, p, r->size, MT_CALL_REALLOC, caller, source);

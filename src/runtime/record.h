@@ -22,7 +22,8 @@ struct mt_gone {
 	uint32_t sequence;
 	uint32_t record; /* live record number, 0: large */
 	uint64_t address;
-	uint64_t usable; /* bytes that STATS counts for it; 0: it does not */
+	uint64_t usable;  /* bytes that STATS counts for it */
+	uint32_t counted; /* 1: STATS does count it */
 };
 
 enum mt_enter {

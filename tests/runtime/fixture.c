@@ -155,8 +155,9 @@ static void use_directory(const char *given)
 int fixture_begin(const struct fixture_config *config)
 {
 	memset(&mt_rt, 0, sizeof(mt_rt));
-	mt_rt.options.wishes.mode = MT_MODE_FULL;
-	mt_rt.options.wishes.interval_bytes = 512 << 10;
+	mt_rt.options.wishes.mode = config->mode ? config->mode : MT_MODE_FULL;
+	mt_rt.options.wishes.interval_bytes =
+		config->interval_bytes ? config->interval_bytes : 512 << 10;
 	mt_rt.options.depth = 64;
 	mt_rt.options.heaps = 15;
 	mt_rt.options.max_size = UINT64_MAX;
@@ -213,10 +214,27 @@ int fixture_teardown(void **state)
 	return 0;
 }
 
+void fixture_wish(uint32_t mode, uint64_t interval_bytes, uint32_t every)
+{
+	char text[128];
+	snprintf(text, sizeof(text), every ? "mode=%s every=%llu" : "mode=%s interval=%llu",
+		 mode == MT_MODE_FULL    ? "full"
+		 : mode == MT_MODE_STATS ? "stats"
+					 : "sample",
+		 every ? (unsigned long long)every : (unsigned long long)interval_bytes);
+	strcpy(mt_storage_base(MT_REGION_REQUEST), text);
+	__atomic_add_fetch(&mt_rt.hdr->control, 2, __ATOMIC_SEQ_CST);
+}
+
 struct mt_thread *fixture_thread(void)
 {
 	struct mt_thread *t = mt_thread_self();
-	return t ? t : mt_thread_make();
+	if (t)
+		return t;
+	t = mt_thread_make();
+	if (t)
+		mt_control_take(t);
+	return t;
 }
 
 void fixture_free(struct mt_thread *t, uint64_t address)

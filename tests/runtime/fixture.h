@@ -19,6 +19,7 @@
 #include "runtime/control.h"
 #include "runtime/index.h"
 #include "runtime/mapping.h"
+#include "runtime/provider.h"
 #include "runtime/record.h"
 #include "runtime/rt.h"
 #include "runtime/sites.h"
@@ -28,6 +29,8 @@
 struct fixture_config {
 	uint32_t granule_shift; /* 0: 4 */
 	uint64_t max_bytes;
+	uint32_t mode; /* 0: full */
+	uint64_t interval_bytes;
 	const char *directory; /* for the state file; NULL: a fresh one in /tmp or /dev/shm */
 };
 
@@ -38,6 +41,9 @@ int fixture_begin(const struct fixture_config *config);
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 void fixture_end(void);
+
+/* Puts a mode in force as at start; threads take it over with mt_control_take(). */
+void fixture_wish(uint32_t mode, uint64_t interval_bytes, uint32_t every);
 
 /* State of the calling thread, made on first use; the guard is not taken. */
 struct mt_thread *fixture_thread(void);

@@ -7,6 +7,8 @@ import collections
 import struct
 
 STRINGS, MODULES, THREADS, NODES, SITES, CELLS, HISTS, LIVE, LARGE, HEAPS, LABELS = range(1, 12)
+STATS, BIG, REGIMES, SAMPLED, CHANGES = range(12, 17)
+MODE_FULL, MODE_STATS, MODE_SAMPLE = 1, 2, 3
 MALLOC, MMAP, BRK, CUSTOM = range(4)
 LOST = ("nested", "live_full", "site_full", "thread_full", "storage", "mapping_full", "child", "lock",
         "module_full", "before_start", "hist_full", "unseen_free", "jump", "label_full", "string_full", "heap_full")
@@ -16,7 +18,9 @@ CALLS = ("?", "malloc", "calloc", "realloc", "aligned", "new", "new[]", "mmap", 
          "custom", "strdup")
 
 Block = collections.namedtuple("Block", "address size cell unit heap")
-Site = collections.namedtuple("Site", "node heap call label")
+Site = collections.namedtuple("Site", "node heap call label regime")
+Regime = collections.namedtuple("Regime", "kind every interval_bytes")
+Change = collections.namedtuple("Change", "what unit before after")
 Totals = collections.namedtuple("Totals", "allocs frees bytes freed_bytes")
 
 
@@ -51,6 +55,22 @@ class Cell:
         self.peak_bytes, self.at_peak_bytes, self.at_peak_epoch, self.hist = struct.unpack_from("<qqII", raw, 40)
         self.temporaries, = struct.unpack_from("<Q", raw, 72)
         self.lifetimes = struct.unpack_from("<10I", raw, 88)
+
+
+class Stats:
+    """A thread's row of statistics."""
+    def __init__(self, raw):
+        self.live_bytes, self.peak_bytes, self.published, self.sampled = struct.unpack_from("<qqqQ", raw, 0)
+        self.size_class = [Totals(*struct.unpack_from("<4Q", raw, 64 + 32 * i)) for i in range(32)]
+
+
+class Sampled:
+    """What a cell of samples has beside its counters."""
+    def __init__(self, raw):
+        v = struct.unpack_from("<10QII", raw, 0)
+        self.bytes, self.freed_bytes = v[0:2]
+        self.count, self.freed_count = (v[2] + (v[3] << 64)) / 65536, (v[4] + (v[5] << 64)) / 65536
+        self.bytes_variance, self.count_variance = v[6] + (v[7] << 64), v[8] + (v[9] << 64)
 
 
 class State:
@@ -107,7 +127,14 @@ class State:
             self.module.append(Module(lo, hi, bias, self.string(path), flags, loaded, unloaded))
         self.thread = [Thread(raw) for raw in self._elements(THREADS)]
         self.node = [struct.unpack("<QII", raw) for raw in self._elements(NODES)]
-        self.site = [Site(*struct.unpack_from("<IHBxI", raw, 0)) for raw in self._elements(SITES)]
+        self.site = [Site(*struct.unpack_from("<IHBxI", raw, 0), *struct.unpack_from("<I", raw, 44))
+                     for raw in self._elements(SITES)]
+        self.stats = [Stats(raw) for raw in self._elements(STATS)]
+        self.regime = [Regime(*struct.unpack_from("<IIQ", raw, 0)) for raw in self._elements(REGIMES)]
+        self.sampled = [Sampled(raw) for raw in self._elements(SAMPLED)]
+        self.change = [Change(*struct.unpack_from("<IIQQ", raw, 0)) for raw in self._elements(CHANGES)[1:]]
+        self.big = [struct.unpack_from("<QQII", raw, 0) for raw in self._elements(BIG)]
+        self.big = [b for b in self.big if b[0]]
         self.cell = [Cell(raw) for raw in self._elements(CELLS)]
         self.heap = [self.string(struct.unpack_from("<I", raw, 0)[0]) for raw in self._elements(HEAPS)]
         self.label = [self.string(struct.unpack_from("<I", raw, 0)[0])
@@ -131,6 +158,10 @@ class State:
             for i, value in enumerate(thread.totals[heap_class]):
                 sums[i] += value
         return Totals(*sums)
+
+    def counted(self):
+        """Statistics of all threads and size classes."""
+        return Totals(*[sum(getattr(c, f) for s in self.stats for c in s.size_class) for f in Totals._fields])
 
     def at_peak(self, cell):
         """Live bytes of the cell when the process's peak was."""

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests of a controller, and what becomes of them. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/sys.h"
+
+#define SITE(n) fixture_address(1, 16 * (n) + 1)
+
+static size_t usable_size(const void *p)
+{
+	return 64;
+}
+
+static int begin(void **state)
+{
+	int err = fixture_begin(&(struct fixture_config){0});
+	mt_original[MT_FAMILY_PLAIN].malloc_usable_size = usable_size;
+	return err;
+}
+
+static void take_in(struct mt_thread *t, uint64_t address, uintptr_t site)
+{
+	struct mt_caller caller = fixture_caller(site);
+	t->depth = 1;
+	mt_finish_alloc(t, (void *)address, 50, MT_CALL_MALLOC, &caller, 0);
+}
+
+/* What a controller does; the thread takes it over at its next event. control_error. */
+static uint32_t ask(struct mt_thread *t, const char *text)
+{
+	snprintf(mt_storage_base(MT_REGION_REQUEST), MT_REQUEST_BYTES, "%s", text);
+	uint32_t word = __atomic_add_fetch(&mt_rt.hdr->control, 2, __ATOMIC_SEQ_CST);
+	take_in(t, 0x5000000, SITE(9));
+	fixture_free(t, 0x5000000);
+	assert_int_equal(mt_rt.hdr->control_done >> 1, word >> 1);
+	return mt_rt.hdr->control_error;
+}
+
+static const struct mt_state_change *last_change(void)
+{
+	const struct mt_state_change *all = mt_storage_base(MT_REGION_CHANGES);
+	return &all[mt_rt.region[MT_REGION_CHANGES]->used - 1];
+}
+
+static void a_request_changes_the_mode(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	take_in(t, 0x10000, SITE(1));
+	assert_int_equal(mt_rt.hdr->mode, MT_MODE_FULL);
+	assert_int_equal(ask(t, "mode=sample interval=64K"), 0);
+	assert_int_equal(mt_rt.hdr->mode, MT_MODE_SAMPLE);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 65536);
+	assert_int_equal(t->light, 1);
+	assert_int_equal(ask(t, "mode=stats"), 0);
+	assert_int_equal(mt_rt.hdr->mode, MT_MODE_STATS);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 0);
+	assert_int_equal(last_change()->what, MT_CHANGE_MODE);
+	assert_int_equal(last_change()->before, MT_MODE_SAMPLE);
+	assert_int_equal(last_change()->after, MT_MODE_STATS);
+	assert_int_equal(ask(t, "mode=full"), 0);
+	assert_int_equal(t->light, 0);
+	fixture_free(t, 0x10000);
+	assert_int_equal(fixture_sum_of(SITE(1)).frees, 1);
+	assert_int_equal(mt_rt.hdr->first_mode, MT_MODE_FULL);
+}
+
+static void what_is_not_understood_is_refused_as_a_whole(void **state)
+{
+	static const char *const bad[] = {
+		"mode=some",          "interval=0",
+		"interval=2T",        "every=0",
+		"mode=stats jump",    "modules=libc.so",
+		"mode=stats depth=3", "label=%zz",
+		"reset-peak=1",       "mode",
+		"interval=1K mode=",
+	};
+	struct mt_thread *t = fixture_thread();
+	for (size_t i = 0; i < MT_ARRAY_LEN(bad); i++) {
+		if (ask(t, bad[i]) != MT_EINVAL)
+			fail_msg("'%s' was not refused", bad[i]);
+		assert_int_equal(mt_rt.hdr->mode, MT_MODE_FULL);
+		assert_int_equal(last_change()->what, MT_CHANGE_REFUSED);
+		assert_string_equal((const char *)mt_storage_base(MT_REGION_STRINGS) +
+					    last_change()->after,
+				    bad[i]);
+	}
+	assert_int_equal(ask(t, ""), 0);
+}
+
+static void a_text_without_end_is_cut(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	take_in(t, 0x10000, SITE(1));
+	memset(mt_storage_base(MT_REGION_REQUEST), 'x', MT_REQUEST_BYTES);
+	__atomic_add_fetch(&mt_rt.hdr->control, 2, __ATOMIC_SEQ_CST);
+	take_in(t, 0x20000, SITE(1));
+	assert_int_equal(mt_rt.hdr->control_error, MT_EINVAL);
+}
+
+static void recording_is_switched_off_and_on(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	take_in(t, 0x10000, SITE(1));
+	assert_int_equal(ask(t, "off"), 0);
+	assert_int_equal(mt_rt.hdr->control & 1, 0);
+	take_in(t, 0x20000, SITE(1));
+	fixture_free(t, 0x10000);
+	assert_int_equal(fixture_sum_of(SITE(1)).allocs, 1);
+	assert_int_equal(fixture_sum_of(SITE(1)).frees, 1);
+	assert_int_equal(last_change()->what, MT_CHANGE_SWITCH);
+	assert_int_equal(ask(t, "on"), 0);
+	take_in(t, 0x30000, SITE(1));
+	assert_int_equal(fixture_sum_of(SITE(1)).allocs, 2);
+	/* by the bit alone, as the program itself does it */
+	__atomic_fetch_and(&mt_rt.hdr->control, ~1u, __ATOMIC_SEQ_CST);
+	take_in(t, 0x40000, SITE(1));
+	assert_int_equal(fixture_sum_of(SITE(1)).allocs, 2);
+	assert_int_equal(mt_rt.hdr->notes & MT_NOTE_STATS_GAP, 0);
+}
+
+static void counting_that_was_off_leaves_a_note(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	assert_int_equal(ask(t, "mode=stats"), 0);
+	assert_int_equal(ask(t, "off"), 0);
+	assert_int_equal(mt_rt.hdr->notes & MT_NOTE_STATS_GAP, MT_NOTE_STATS_GAP);
+	uint64_t before = t->stats->size_class[7].allocs;
+	take_in(t, 0x20000, SITE(1));
+	assert_int_equal(t->stats->size_class[7].allocs, before);
+}
+
+static void a_label_is_for_threads_without_one(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	const struct mt_state_label *label = mt_storage_base(MT_REGION_LABELS);
+	const char *strings = mt_storage_base(MT_REGION_STRINGS);
+	assert_int_equal(ask(t, "label=phase%202"), 0);
+	take_in(t, 0x10000, SITE(1));
+	uint32_t number = mt_rt.sites[mt_rt.region[MT_REGION_SITES]->used - 1].label;
+	assert_string_equal(strings + label[number].name_string, "phase 2");
+	t->own_label = 1;
+	t->tag = 0;
+	assert_int_equal(ask(t, "label=other"), 0);
+	assert_int_equal(t->tag >> 32, 0);
+	t->own_label = 0;
+	assert_int_equal(ask(t, "label="), 0);
+	assert_int_equal(t->tag >> 32, 0);
+}
+
+static void peaks_are_set_back(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	for (uint64_t i = 0; i < 100; i++)
+		take_in(t, 0x10000 + i * 64, SITE(1));
+	for (uint64_t i = 0; i < 90; i++)
+		fixture_free(t, 0x10000 + i * 64);
+	assert_true(mt_rt.hdr->peak_bytes >= 5000);
+	assert_int_equal(ask(t, "reset-peak"), 0);
+	assert_in_range(mt_rt.hdr->peak_bytes, 500, 550);
+	assert_int_equal(mt_rt.hdr->peak_resets, 1);
+	assert_in_range(fixture_sum_of(SITE(1)).at_peak_bytes, 500, 550);
+	for (uint64_t i = 0; i < 50; i++)
+		take_in(t, 0x20000 + i * 64, SITE(1));
+	assert_in_range(mt_rt.hdr->peak_bytes, 3000, 3050);
+}
+
+/* The fixture's modules have no names: see run_modes.py for the filter at work. */
+static void a_module_filter_that_names_nothing_leaves_all_out(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	take_in(t, 0x10000, SITE(1));
+	assert_int_equal(ask(t, "modules=+libnone*"), 0);
+	take_in(t, 0x20000, SITE(1));
+	assert_int_equal(fixture_sum_of(SITE(1)).allocs, 1);
+	assert_in_range(t->row->filtered_allocs, 1, 2);
+	assert_int_equal(ask(t, "modules=-libnone*"), 0);
+	take_in(t, 0x30000, SITE(1));
+	assert_int_equal(fixture_sum_of(SITE(1)).allocs, 2);
+	fixture_free(t, 0x20000);
+	assert_int_equal(t->row->unknown_frees, 0);
+}
+
+static void a_request_that_names_no_interval_keeps_what_a_rail_made_of_it(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
+	mt_rt.options.max_cpu_percent = 1;
+	uint64_t now = 1000000;
+	for (int i = 0; i < 128; i++, now += 1000) /* half of the time */
+		mt_control_rails(t, 500, now);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 8192);
+	assert_int_equal(last_change()->what, MT_CHANGE_CPU_RAIL);
+	assert_int_equal(last_change()->before, 4096);
+	assert_int_equal(ask(t, "reset-peak"), 0);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 8192);
+	assert_int_equal(ask(t, "interval=2K"), 0);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 2048);
+}
+
+static void memory_near_its_bound_doubles_the_interval(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
+	mt_rt.hdr->max_bytes = mt_rt.hdr->committed_bytes * 3 / 2;
+	take_in(t, 0x10000, SITE(1));
+	mt_control_rails(t, 0, 1);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 8192);
+	assert_int_equal(last_change()->what, MT_CHANGE_MEMORY_RAIL);
+	mt_control_take(t);
+	mt_control_rails(t, 0, 2); /* not again before the next half of what is left is used */
+	assert_int_equal(mt_rt.hdr->interval_bytes, 8192);
+}
+
+static void the_log_is_bounded(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	for (int i = 0; i < MT_CHANGES_MAX; i++)
+		assert_int_equal(ask(t, i % 2 ? "mode=full" : "mode=stats"), 0);
+	assert_true(mt_rt.region[MT_REGION_CHANGES]->refused > 0);
+	assert_int_equal(mt_rt.hdr->mode, MT_MODE_FULL);
+}
+
+static void more_intervals_than_regimes_are_refused(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	char text[64];
+	for (int i = 1; i < MT_REGIMES_MAX; i++) {
+		snprintf(text, sizeof(text), "mode=sample interval=%d", 1000 + i);
+		assert_int_equal(ask(t, text), 0);
+	}
+	assert_int_equal(ask(t, "interval=77"), MT_ENOSPC);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 1000 + MT_REGIMES_MAX - 1);
+	assert_int_equal(ask(t, "interval=1001"), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_request_changes_the_mode),
+		TEST(what_is_not_understood_is_refused_as_a_whole),
+		TEST(a_text_without_end_is_cut),
+		TEST(recording_is_switched_off_and_on),
+		TEST(counting_that_was_off_leaves_a_note),
+		TEST(a_label_is_for_threads_without_one),
+		TEST(peaks_are_set_back),
+		TEST(a_module_filter_that_names_nothing_leaves_all_out),
+		TEST(a_request_that_names_no_interval_keeps_what_a_rail_made_of_it),
+		TEST(memory_near_its_bound_doubles_the_interval),
+		TEST(the_log_is_bounded),
+		TEST(more_intervals_than_regimes_are_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
