@@ -53,12 +53,94 @@ static int compare_rows(const void *a, const void *b)
 	return p->key < q->key ? -1 : p->key > q->key;
 }
 
-static void fill_row(struct mt_diff *d, const struct mt_row *old_row, const struct mt_row *new_row)
+/* What went from one set to the other, as estimates. */
+struct growth {
+	struct mt_estimate came, went;
+};
+
+/* Sums of samples ever taken only grow: what the later one has more. */
+static struct mt_estimate later_part(const struct mt_estimate *old, const struct mt_estimate *now)
+{
+	struct mt_estimate e = *now;
+
+	e.samples -= MT_MIN(old->samples, now->samples);
+	e.certain -= MT_MIN(old->certain, now->certain);
+	e.bytes -= old->bytes;
+	e.count -= old->count;
+	e.seen_bytes -= old->seen_bytes;
+	e.bytes_variance -= old->bytes_variance;
+	e.count_variance -= old->count_variance;
+	return e;
+}
+
+/* Both sides were looked at with some sampling, so what each lacks may only not have been seen. */
+static void share_unseen(struct growth *g)
+{
+	double bytes = MT_MAX(g->came.unseen_bytes, g->went.unseen_bytes);
+	double count = MT_MAX(g->came.unseen_count, g->went.unseen_count);
+
+	g->came.unseen_bytes = g->went.unseen_bytes = bytes;
+	g->came.unseen_count = g->went.unseen_count = count;
+}
+
+static struct growth find_growth(const struct mt_estimate *old, const struct mt_estimate *old_only,
+				 const struct mt_estimate *now, const struct mt_estimate *now_only,
+				 const struct mt_table *t)
+{
+	static const struct mt_estimate none;
+	struct growth g = {now ? *now : none, old ? *old : none};
+	enum mt_measure measure = t->query.measure;
+
+	if (measure == MT_MEASURE_LIVE || measure == MT_MEASURE_LARGE) {
+		g.came = now_only ? *now_only : none;
+		g.went = old_only ? *old_only : none;
+		g.came.unseen_bytes = now ? now->unseen_bytes : 0;
+		g.went.unseen_bytes = old ? old->unseen_bytes : 0;
+	} else if (measure == MT_MEASURE_TOTAL && t->is_same_process && old && now) {
+		g.came = later_part(old, now);
+		g.went = none;
+		return g;
+	}
+	share_unseen(&g);
+	return g;
+}
+
+static void estimate_row(const struct mt_table *t, struct mt_diff_row *row)
+{
+	const struct mt_row *o = row->old_row, *n = row->new_row;
+	struct growth g;
+
+	if (!t->has_samples || t->query.measure == MT_MEASURE_TEMPORARY)
+		return;
+	g = find_growth(o ? o->estimate : NULL, o ? o->only : NULL, n ? n->estimate : NULL,
+			n ? n->only : NULL, t);
+	if (mt_estimate_is_exact(&g.came) && mt_estimate_is_exact(&g.went))
+		return;
+	row->is_estimate = true;
+	row->bytes_interval = mt_estimate_growth_bytes(&g.came, &g.went);
+	row->count_interval = mt_estimate_growth_count(&g.came, &g.went);
+}
+
+static void estimate_sums(const struct mt_table *old, const struct mt_table *now, struct mt_diff *d)
+{
+	struct growth g = find_growth(&old->estimate, &old->only, &now->estimate, &now->only, now);
+
+	if (!now->has_samples || now->query.measure == MT_MEASURE_TEMPORARY ||
+	    (mt_estimate_is_exact(&g.came) && mt_estimate_is_exact(&g.went)))
+		return;
+	d->is_estimate = true;
+	d->bytes_interval = mt_estimate_growth_bytes(&g.came, &g.went);
+	d->count_interval = mt_estimate_growth_count(&g.came, &g.went);
+}
+
+static void fill_row(const struct mt_table *t, struct mt_diff *d, const struct mt_row *old_row,
+		     const struct mt_row *new_row)
 {
 	struct mt_diff_row row = {.old_row = old_row, .new_row = new_row};
 
 	row.count = (int64_t)((new_row ? new_row->count : 0) - (old_row ? old_row->count : 0));
 	row.bytes = (int64_t)((new_row ? new_row->bytes : 0) - (old_row ? old_row->bytes : 0));
+	estimate_row(t, &row);
 	d->count += row.count;
 	d->bytes += row.bytes;
 	d->grown += row.bytes > 0;
@@ -94,14 +176,15 @@ int mt_diff_build(const struct mt_table *old_table, const struct mt_table *new_t
 	qsort(keyed, n, sizeof(*keyed), compare_keys);
 	for (size_t i = 0; i < n; i++) {
 		if (i + 1 < n && is_pair(&keyed[i], &keyed[i + 1])) {
-			fill_row(d, keyed[i].row, keyed[i + 1].row);
+			fill_row(new_table, d, keyed[i].row, keyed[i + 1].row);
 			i++;
 		} else {
-			fill_row(d, keyed[i].is_new ? NULL : keyed[i].row,
+			fill_row(new_table, d, keyed[i].is_new ? NULL : keyed[i].row,
 				 keyed[i].is_new ? keyed[i].row : NULL);
 		}
 	}
 	free(keyed);
+	estimate_sums(old_table, new_table, d);
 	qsort(d->row, d->row_count, sizeof(*d->row), compare_rows);
 	*ret_diff = d;
 	return 0;

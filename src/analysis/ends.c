@@ -35,9 +35,11 @@ static bool is_stopped(uint32_t end)
 }
 
 /* Counts a site; *ret_spot is where its stack ends. */
-static void add_site(const struct mt_profile *p, const struct mt_profile_site *s,
-		     struct mt_ends *ends, struct spot *ret_spot)
+static void add_site(const struct mt_profile *p, uint32_t site, struct mt_ends *ends,
+		     struct spot *ret_spot)
 {
+	const struct mt_profile_site *s = &p->site[site];
+	uint64_t allocs = mt_profile_recorded(p, site);
 	bool by_fp;
 	uint32_t node = outermost(p, s->node, &by_fp), end = p->node[s->node].end;
 
@@ -45,15 +47,15 @@ static void add_site(const struct mt_profile *p, const struct mt_profile_site *s
 		end = MT_PROFILE_END_UNKNOWN;
 	if (end == MT_PROFILE_END_NO_INFO && p->node[node].depth && !p->node[node].module)
 		end = MT_END_GENERATED;
-	ends->allocs[end] += s->counts.allocs;
-	ends->all += s->counts.allocs;
-	ends->by_fp += by_fp ? s->counts.allocs : 0;
+	ends->allocs[end] += allocs;
+	ends->all += allocs;
+	ends->by_fp += by_fp ? allocs : 0;
 	*ret_spot = (struct spot){
 		.node = end == MT_END_GENERATED ? 0 : node,
 		.end = end,
 		.sites = 1,
 		.pc = end == MT_END_GENERATED ? 0 : p->node[node].pc,
-		.allocs = s->counts.allocs,
+		.allocs = allocs,
 	};
 }
 
@@ -155,9 +157,9 @@ static size_t add_profile(const struct mt_profile *p, uint32_t number, struct mt
 	size_t n = 0;
 
 	for (uint32_t i = 1; i < p->site_count; i++) {
-		if (!p->site[i].call || !p->site[i].counts.allocs)
+		if (!p->site[i].call || !mt_profile_recorded(p, i))
 			continue;
-		add_site(p, &p->site[i], ends, &spot[n]);
+		add_site(p, i, ends, &spot[n]);
 		spot[n].profile = number;
 		n += is_stopped(spot[n].end);
 	}

@@ -7,6 +7,7 @@
 #include "analysis/table.h"
 
 #include "analysis/callstack.h"
+#include "analysis/facts.h"
 #include "analysis/filter.h"
 #include "analysis/rows.h"
 #include "base/alloc.h"
@@ -20,21 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	QUARTERS = 4,
-	GROWING_BLOCKS = 8, /* fewer live blocks say nothing about growth */
-	GROWING_SHARE = 10, /* each quarter of the run must have left 1/10 of the bytes */
-	LABEL_BYTES = 1024,
-};
-#define GROWING_RUN_NS 1000000000u /* shorter runs say nothing about growth */
-
-/* What the block table says about one site. */
-struct facts {
-	uint64_t count, bytes;
-	uint64_t large_count, large_bytes;
-	uint64_t oldest_age_ns, newest_age_ns;
-	uint64_t quarter_bytes[QUARTERS];
-};
+enum { LABEL_BYTES = 1024 };
 
 struct builder {
 	const struct mt_query *query;
@@ -43,13 +30,13 @@ struct builder {
 	/* of the profile that is being added */
 	const struct mt_profile *p;
 	uint32_t profile;
-	struct mt_profile_clock clock;
-	uint64_t born_ns; /* of a block with this birth; 0: not known */
-	uint32_t born;
-	uint64_t quarter_ns; /* of the run */
+	struct mt_ages ages;
 	uint64_t *hash;
-	struct facts *facts; /* by site; element 0: blocks without a site */
-	bool *is_left_out;   /* by site: suppressed, or of a module that is not wanted */
+	struct mt_facts *facts;   /* by site; element 0: blocks without a site */
+	struct mt_chance *chance; /* the same; NULL: no profile was sampled */
+	uint64_t *other_key;      /* of blocks that the other side has, sorted */
+	size_t other_keys;
+	bool *is_left_out; /* by site: suppressed, or of a module that is not wanted */
 };
 
 static bool is_heap_wanted(const struct builder *b, uint32_t heap)
@@ -62,78 +49,83 @@ static bool is_stopped(const struct builder *b)
 	return b->query->stop && *b->query->stop;
 }
 
-/* Neighbours are mostly of the same time. */
-static uint64_t block_born(struct builder *b, const struct mt_profile_block *block)
+/* Adds a block to a group's facts. `group` is its number in both arrays. */
+static void add_block(struct builder *b, uint64_t number, uint32_t group, struct mt_facts *facts,
+		      struct mt_chance *chance)
 {
-	if (block->born != b->born || !b->born_ns) {
-		b->born = block->born;
-		b->born_ns = mt_profile_clock_at(&b->clock, block->born);
-	}
-	return b->born_ns;
-}
+	const struct mt_profile_block *block = &b->p->block[number];
+	bool is_only = b->query->other && (b->query->measure != MT_MEASURE_LARGE ||
+					   block->size >= MT_LARGE_BLOCK_BYTES);
 
-static uint64_t block_age(struct builder *b, const struct mt_profile_block *block)
-{
-	uint64_t born_ns = block_born(b, block);
-
-	return b->p->duration_ns > born_ns ? b->p->duration_ns - born_ns : 0;
-}
-
-static void add_block(struct builder *b, const struct mt_profile_block *block, struct facts *f)
-{
-	uint64_t born_ns = block_born(b, block), age_ns = block_age(b, block);
-	uint64_t quarter = b->quarter_ns ? born_ns / b->quarter_ns : 0;
-
-	f->oldest_age_ns = MT_MAX(f->oldest_age_ns, age_ns);
-	f->newest_age_ns = f->count ? MT_MIN(f->newest_age_ns, age_ns) : age_ns;
-	f->count++;
-	f->bytes += block->size;
-	f->quarter_bytes[MT_MIN(quarter, (uint64_t)QUARTERS - 1)] += block->size;
-	if (block->size >= MT_LARGE_BLOCK_BYTES) {
-		f->large_count++;
-		f->large_bytes += block->size;
-	}
+	if (is_only && b->p->block_key)
+		is_only = !mt_facts_has_key(b->other_key, b->other_keys, b->p->block_key[number]);
+	mt_facts_add(&facts[group], chance ? &chance[group] : NULL, &b->ages, block, is_only);
 }
 
 static bool is_block_wanted(struct builder *b, const struct mt_profile_block *block)
 {
 	return is_heap_wanted(b, block->heap) &&
-	       (!b->query->min_age_ns || block_age(b, block) >= b->query->min_age_ns);
+	       (!b->query->min_age_ns || mt_ages_of(&b->ages, block) >= b->query->min_age_ns);
 }
 
 static void fill_facts(struct builder *b)
 {
-	for (uint64_t i = 0; i < b->p->blocks; i++) {
-		const struct mt_profile_block *block = &b->p->block[i];
+	const struct mt_profile *p = b->p;
 
-		if (is_block_wanted(b, block))
-			add_block(b, block, &b->facts[b->p->cell[block->cell].site]);
-	}
+	for (uint32_t i = 1; b->chance && i < p->site_count; i++)
+		mt_chance_expect(&b->chance[i], &p->regime[p->site[i].regime].sampling);
+	for (uint64_t i = 0; i < p->blocks; i++)
+		if (is_block_wanted(b, &p->block[i]))
+			add_block(b, i, p->cell[p->block[i].cell].site, b->facts, b->chance);
 }
 
-static bool is_growing(const struct mt_profile *p, const struct facts *f)
+static void add_facts(const struct mt_profile *p, const struct mt_facts *f, struct mt_row *row)
 {
-	if (p->duration_ns < GROWING_RUN_NS || f->count < GROWING_BLOCKS)
-		return false;
-	for (int i = 0; i < QUARTERS; i++)
-		if (f->quarter_bytes[i] < f->bytes / GROWING_SHARE || !f->quarter_bytes[i])
-			return false;
-	return true;
-}
-
-static void add_facts(const struct mt_profile *p, const struct facts *f, struct mt_row *row)
-{
-	if (f->count) {
+	if (f->recorded) {
 		row->newest_age_ns = row->live_count ? MT_MIN(row->newest_age_ns, f->newest_age_ns)
 						     : f->newest_age_ns;
 		row->oldest_age_ns = MT_MAX(row->oldest_age_ns, f->oldest_age_ns);
 	}
-	row->live_count += f->count;
-	row->live_bytes += f->bytes;
-	row->large_count += f->large_count;
-	row->large_bytes += f->large_bytes;
-	row->recent_bytes += f->quarter_bytes[2] + f->quarter_bytes[3];
-	row->is_growing |= is_growing(p, f);
+	row->live_count += mt_facts_round(f->count);
+	row->live_bytes += mt_facts_round(f->bytes);
+	row->large_count += mt_facts_round(f->large_count);
+	row->large_bytes += mt_facts_round(f->large_bytes);
+	row->recent_bytes += mt_facts_round(f->quarter_bytes[2] + f->quarter_bytes[3]);
+	row->is_growing |= mt_facts_is_growing(f, p);
+}
+
+/* A row gets the estimate of one more group. part NULL: 0 blocks of it. */
+static int add_estimate(struct builder *b, struct mt_estimate **to, const struct mt_estimate *part)
+{
+	if (!*to)
+		*to = mt_arena_zalloc(b->rows.arena, sizeof(**to));
+	if (!*to)
+		return -ENOMEM;
+	mt_estimate_merge(*to, part);
+	return 0;
+}
+
+/* Of a measure that comes from the block table. */
+static int add_chance(struct builder *b, const struct mt_chance *chance, struct mt_row *row)
+{
+	enum mt_measure measure = b->query->measure;
+	int err = 0;
+
+	if (!chance || (measure != MT_MEASURE_LIVE && measure != MT_MEASURE_LARGE))
+		return 0;
+	err = add_estimate(b, &row->estimate,
+			   measure == MT_MEASURE_LIVE ? &chance->live : &chance->large);
+	return err || !b->query->other ? err : add_estimate(b, &row->only, &chance->only);
+}
+
+/* Of a measure that has counters of its own. */
+static int add_counted(struct builder *b, const struct mt_estimate *e, struct mt_row *row)
+{
+	enum mt_measure measure = b->query->measure;
+
+	if (!b->table->has_samples || (measure != MT_MEASURE_TOTAL && measure != MT_MEASURE_PEAK))
+		return 0;
+	return add_estimate(b, &row->estimate, e);
 }
 
 static void add_counts(const struct mt_profile_counts *c, struct mt_row *row)
@@ -211,19 +203,24 @@ static int add_site(struct builder *b, uint32_t site)
 {
 	const struct mt_profile_site *s = &b->p->site[site];
 	struct mt_row *row = get_site_row(b, site);
+	struct mt_estimate e = mt_facts_site(b->p, site, b->query->measure);
 
 	if (!row)
 		return -ENOMEM;
 	add_counts(&s->counts, row);
+	row->recorded += mt_profile_recorded(b->p, site);
 	add_facts(b->p, &b->facts[site], row);
 	row->peak_bytes += s->peak_bytes;
 	row->peak_bound_bytes += s->peak_bound_bytes;
 	row->at_peak_bytes += s->at_peak_bytes;
 	row->at_peak_count += s->at_peak_count;
 	add_example(b, site,
-		    b->query->measure == MT_MEASURE_LIVE ? b->facts[site].bytes : s->counts.bytes,
+		    b->query->measure == MT_MEASURE_LIVE ? mt_facts_round(b->facts[site].bytes)
+							 : s->counts.bytes,
 		    row);
-	return 0;
+	return add_chance(b, b->chance ? &b->chance[site] : NULL, row) || add_counted(b, &e, row)
+		       ? -ENOMEM
+		       : 0;
 }
 
 static int add_sites(struct builder *b)
@@ -251,15 +248,16 @@ static int add_unplaced(struct builder *b)
 		counts.allocs += b->p->thread[i].unplaced_allocs;
 		counts.bytes += b->p->thread[i].unplaced_bytes;
 	}
-	if (b->is_left_out[0] || !is_heap_wanted(b, 0) || (!counts.allocs && !b->facts[0].count))
+	if (b->is_left_out[0] || !is_heap_wanted(b, 0) || (!counts.allocs && !b->facts[0].recorded))
 		return 0;
 	row = get_labelled(b, "(site not recorded: left out by options, or tables were full)");
 	if (!row)
 		return -ENOMEM;
 	row->is_unplaced = true;
 	add_counts(&counts, row);
+	row->recorded += counts.allocs;
 	add_facts(b->p, &b->facts[0], row);
-	return 0;
+	return add_chance(b, b->chance, row);
 }
 
 static char *name_thread(const struct mt_profile *p, uint32_t thread, char *buf, size_t len)
@@ -280,29 +278,42 @@ static struct mt_row *get_thread_row(struct builder *b, uint32_t thread)
 	return get_labelled(b, name_thread(b->p, thread, label, sizeof(label)));
 }
 
+static int add_thread_rows(struct builder *b, const struct mt_facts *facts,
+			   const struct mt_chance *chance)
+{
+	for (uint32_t i = 0; i < b->p->thread_count; i++) {
+		struct mt_row *row;
+
+		if (!facts[i].recorded)
+			continue;
+		row = get_thread_row(b, i);
+		if (!row)
+			return -ENOMEM;
+		add_facts(b->p, &facts[i], row);
+		if (add_chance(b, chance ? &chance[i] : NULL, row))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 /* Live blocks one by one: cells cannot tell old blocks from young ones. */
 static int add_thread_blocks(struct builder *b)
 {
-	struct facts *facts = mt_alloc_zero(b->p->thread_count, sizeof(*facts));
-	int err = facts ? 0 : -ENOMEM;
+	const struct mt_profile *p = b->p;
+	mt_auto(free) struct mt_facts *facts = mt_alloc_zero(p->thread_count, sizeof(*facts));
+	mt_auto(free) struct mt_chance *chance = NULL;
 
-	for (uint64_t i = 0; i < b->p->blocks && !err && !is_stopped(b); i++) {
-		const struct mt_profile_block *block = &b->p->block[i];
-		const struct mt_profile_cell *c = &b->p->cell[block->cell];
+	if (b->chance)
+		chance = mt_alloc_zero(p->thread_count, sizeof(*chance));
+	if (!facts || (b->chance && !chance))
+		return -ENOMEM;
+	for (uint64_t i = 0; i < p->blocks && !is_stopped(b); i++) {
+		const struct mt_profile_cell *c = &p->cell[p->block[i].cell];
 
-		if (!b->is_left_out[c->site] && is_block_wanted(b, block))
-			add_block(b, block, &facts[c->thread]);
+		if (!b->is_left_out[c->site] && is_block_wanted(b, &p->block[i]))
+			add_block(b, i, c->thread, facts, chance);
 	}
-	for (uint32_t i = 0; i < b->p->thread_count && !err; i++) {
-		struct mt_row *row = facts[i].count ? get_thread_row(b, i) : NULL;
-
-		if (row)
-			add_facts(b->p, &facts[i], row);
-		else if (facts[i].count)
-			err = -ENOMEM;
-	}
-	free(facts);
-	return err;
+	return add_thread_rows(b, facts, chance);
 }
 
 static int add_threads(struct builder *b)
@@ -314,8 +325,10 @@ static int add_threads(struct builder *b)
 		if (!c->site || c->site >= b->p->site_count || b->is_left_out[c->site] ||
 		    !is_heap_wanted(b, b->p->site[c->site].heap))
 			continue;
+		struct mt_estimate e = mt_facts_cell_total(b->p, i);
+
 		row = get_thread_row(b, c->thread);
-		if (!row)
+		if (!row || add_counted(b, &e, row))
 			return -ENOMEM;
 		add_counts(&c->counts, row);
 		add_example(b, c->site,
@@ -345,27 +358,37 @@ static struct mt_row *get_size_row(struct builder *b, uint32_t bucket)
 	return mt_rows_get(&b->rows, bucket, label);
 }
 
+/* Allocations by size; of sampled sites they are not known. */
+static void count_sizes(struct builder *b, uint64_t allocs[MT_HIST_BUCKETS])
+{
+	uint64_t missing = 0;
+
+	for (uint32_t i = 1; i < b->p->site_count && !is_stopped(b); i++)
+		if (!b->is_left_out[i] && is_heap_wanted(b, b->p->site[i].heap) &&
+		    !b->p->site[i].regime)
+			mt_profile_add_sizes(b->p, i, allocs, &missing);
+}
+
 static int add_sizes(struct builder *b)
 {
-	struct facts facts[MT_HIST_BUCKETS] = {0};
-	uint64_t allocs[MT_HIST_BUCKETS] = {0}, missing = 0;
+	struct mt_facts facts[MT_HIST_BUCKETS] = {0};
+	struct mt_chance chance[MT_HIST_BUCKETS] = {0};
+	uint64_t allocs[MT_HIST_BUCKETS] = {0};
 
 	for (uint64_t i = 0; i < b->p->blocks && !is_stopped(b); i++) {
 		const struct mt_profile_block *block = &b->p->block[i];
 
 		if (!b->is_left_out[b->p->cell[block->cell].site] && is_block_wanted(b, block))
-			add_block(b, block, &facts[size_bucket(block->size)]);
+			add_block(b, i, size_bucket(block->size), facts, chance);
 	}
-	for (uint32_t i = 1; i < b->p->site_count && !is_stopped(b); i++)
-		if (!b->is_left_out[i] && is_heap_wanted(b, b->p->site[i].heap))
-			mt_profile_add_sizes(b->p, i, allocs, &missing);
+	count_sizes(b, allocs);
 	for (uint32_t i = 0; i < MT_HIST_BUCKETS; i++) {
 		struct mt_row *row;
 
-		if (!facts[i].count && !allocs[i])
+		if (!facts[i].recorded && !allocs[i])
 			continue;
 		row = get_size_row(b, i);
-		if (!row)
+		if (!row || add_chance(b, b->chance ? &chance[i] : NULL, row))
 			return -ENOMEM;
 		row->allocs += allocs[i];
 		add_facts(b->p, &facts[i], row);
@@ -386,14 +409,14 @@ static void mark_suppressed(struct builder *b)
 
 	for (uint32_t i = 1; q->is_suppressed && i < b->p->site_count && !is_stopped(b); i++) {
 		if (b->is_left_out[i] || !is_heap_wanted(b, b->p->site[i].heap) ||
-		    !b->facts[i].count)
+		    !b->facts[i].recorded)
 			continue;
 		if (!q->is_suppressed(q->suppress_context, b->p, i))
 			continue;
 		b->is_left_out[i] = true;
 		b->table->suppressed_sites++;
-		b->table->suppressed_count += b->facts[i].count;
-		b->table->suppressed_bytes += b->facts[i].bytes;
+		b->table->suppressed_count += mt_facts_round(b->facts[i].count);
+		b->table->suppressed_bytes += mt_facts_round(b->facts[i].bytes);
 	}
 }
 
@@ -405,20 +428,50 @@ static bool may_have(const struct mt_profile *p, uint32_t heap)
 	return heap < p->heap_count && (p->heap[heap].counts.allocs || p->heap[heap].live_count);
 }
 
+/* What is kept while a profile is added. */
+static int begin_profile(struct builder *b)
+{
+	const struct mt_query *q = b->query;
+	bool failed = false;
+
+	mt_ages_init(&b->ages, b->p);
+	b->hash = mt_callstack_hashes(b->p, q->match_names ? q->names : NULL);
+	b->facts = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->facts));
+	b->is_left_out = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->is_left_out));
+	if (b->table->has_samples)
+		b->chance = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->chance));
+	if (q->other && b->p->block_key)
+		b->other_key =
+			mt_facts_keys(b->p, q->other, q->other_count, &b->other_keys, &failed);
+	return b->hash && b->facts && b->is_left_out && !failed &&
+			       (b->chance || !b->table->has_samples)
+		       ? 0
+		       : -ENOMEM;
+}
+
+static void end_profile(struct builder *b)
+{
+	free(b->hash);
+	free(b->facts);
+	free(b->chance);
+	free(b->other_key);
+	free(b->is_left_out);
+	b->hash = b->other_key = NULL;
+	b->facts = NULL;
+	b->chance = NULL;
+	b->is_left_out = NULL;
+	b->other_keys = 0;
+}
+
 static int add_profile(struct builder *b)
 {
 	int err;
 
 	if (!may_have(b->p, b->query->heap))
 		return 0;
-	b->clock = b->p->clock;
-	b->born_ns = 0;
-	b->quarter_ns = b->p->duration_ns / QUARTERS;
-	b->hash = mt_callstack_hashes(b->p, b->query->match_names ? b->query->names : NULL);
-	b->facts = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->facts));
-	b->is_left_out = mt_alloc_zero(b->p->site_count + 1u, sizeof(*b->is_left_out));
-	if (!b->hash || !b->facts || !b->is_left_out)
-		return -ENOMEM;
+	err = begin_profile(b);
+	if (err)
+		return err;
 	fill_facts(b);
 	mark_unwanted(b);
 	mark_suppressed(b);
@@ -502,6 +555,10 @@ static void finish(struct builder *b)
 			continue;
 		t->count += row->count;
 		t->bytes += row->bytes;
+		if (row->estimate)
+			mt_estimate_merge(&t->estimate, row->estimate);
+		if (row->only)
+			mt_estimate_merge(&t->only, row->only);
 		b->rows.row[kept++] = *row;
 	}
 	t->row = b->rows.row;
@@ -513,13 +570,43 @@ static void finish(struct builder *b)
 		qsort_r(t->row, kept, sizeof(*t->row), compare_rows, &t->query);
 }
 
-static bool is_known(const struct mt_query *q)
+static bool is_known(const struct mt_query *q, bool has_samples)
 {
 	bool is_by_block = q->by == MT_BY_SIZE || q->by == MT_BY_THREAD;
+
+	if (has_samples && q->measure == MT_MEASURE_TOTAL && q->by == MT_BY_SIZE)
+		return false;
 
 	if (q->measure == MT_MEASURE_PEAK)
 		return !is_by_block;
 	return q->measure != MT_MEASURE_TEMPORARY || q->by != MT_BY_SIZE;
+}
+
+static bool any_sampled(const struct mt_profile *const *profiles, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (mt_profile_is_sampled(profiles[i]))
+			return true;
+	return false;
+}
+
+static struct mt_table *new_table(const struct mt_profile *const *profiles, uint32_t count,
+				  const struct mt_query *q)
+{
+	struct mt_table *t = mt_alloc_zero(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->query = *q;
+	t->arena = mt_arena_new();
+	if (!t->arena) {
+		free(t);
+		return NULL;
+	}
+	t->has_samples = any_sampled(profiles, count) || any_sampled(q->other, q->other_count);
+	t->is_same_process = count == 1 && q->other_count == 1 &&
+			     mt_profile_is_same_process(profiles[0], q->other[0]);
+	return t;
 }
 
 int mt_table_build(const struct mt_profile *const *profiles, uint32_t count,
@@ -528,25 +615,17 @@ int mt_table_build(const struct mt_profile *const *profiles, uint32_t count,
 	struct builder b = {.query = query};
 	int err = 0;
 
-	if (!is_known(query))
+	if (!is_known(query, any_sampled(profiles, count)))
 		return -EINVAL;
-	b.table = mt_alloc_zero(1, sizeof(*b.table));
+	b.table = new_table(profiles, count, query);
 	if (!b.table)
 		return -ENOMEM;
-	b.table->query = *query;
-	b.table->arena = b.rows.arena = mt_arena_new();
-	if (!b.table->arena)
-		err = -ENOMEM;
+	b.rows.arena = b.table->arena;
 	for (uint32_t i = 0; i < count && !err && !is_stopped(&b); i++) {
 		b.p = profiles[i];
 		b.profile = i;
 		err = add_profile(&b);
-		free(b.hash);
-		free(b.facts);
-		free(b.is_left_out);
-		b.hash = NULL;
-		b.facts = NULL;
-		b.is_left_out = NULL;
+		end_profile(&b);
 	}
 	if (err) {
 		mt_rows_done(&b.rows);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "analysis/names.h"
+#include "model/estimate.h"
 
 struct mt_arena;
 struct mt_profile;
@@ -52,15 +53,26 @@ struct mt_query {
 	/* true: leave this site out and count it as suppressed; NULL: none is left out */
 	bool (*is_suppressed)(void *context, const struct mt_profile *p, uint32_t site);
 	void *suppress_context;
+	/* the other side of a comparison: rows tell then which blocks it lacks; NULL: none */
+	const struct mt_profile *const *other;
+	uint32_t other_count;
 	const volatile int
 		*stop; /* becomes not 0: end early, the table is marked partial; NULL: never */
 };
 
+/*
+ * Counts and bytes of sampled profiles are estimates, rounded; temporaries and at_peak_count are
+ * samples.
+ */
 struct mt_row {
 	uint64_t key;      /* what tells rows apart; bucket for sizes, else a hash */
 	uint64_t hash;     /* sites: callstack_hash; else 0 */
 	const char *label; /* function, module, thread ...; NULL for sites. Owned by the table */
 	uint64_t count, bytes; /* of the table's measure */
+	/* how sure these two are, NULL: exact; and of the blocks that the other side lacks, NULL:
+	 * there is no other side. Owned by the table */
+	struct mt_estimate *estimate, *only;
+	uint64_t recorded; /* allocations that were recorded one by one; by size not known */
 	/* the heaviest of the row's sites, in profiles[profile]; site 0: none */
 	uint32_t profile, site, node;
 	uint64_t example_bytes; /* what that site brought */
@@ -79,7 +91,10 @@ struct mt_table {
 	struct mt_query query;
 	struct mt_row *row; /* sorted: widest first */
 	uint32_t row_count;
-	uint64_t count, bytes; /* sums over rows, of the table's measure */
+	uint64_t count, bytes;             /* sums over rows, of the table's measure */
+	bool has_samples;                  /* rows have estimates */
+	bool is_same_process;              /* as the other side's */
+	struct mt_estimate estimate, only; /* sums over rows */
 	uint64_t suppressed_sites, suppressed_count, suppressed_bytes;
 	bool is_partial;        /* stopped early */
 	struct mt_arena *arena; /* owns the labels */
@@ -108,6 +123,8 @@ struct mt_small_rows mt_table_below(const struct mt_table *table, uint64_t thres
 struct mt_diff_row {
 	const struct mt_row *old_row, *new_row; /* NULL: not there; borrowed from the tables */
 	int64_t count, bytes;                   /* new - old */
+	bool is_estimate;
+	struct mt_interval bytes_interval, count_interval; /* when it is one */
 };
 
 struct mt_diff {
@@ -115,9 +132,12 @@ struct mt_diff {
 	uint32_t row_count;
 	int64_t count, bytes;   /* sums over rows */
 	uint32_t grown, shrunk; /* rows with more and with fewer bytes */
+	bool is_estimate;
+	struct mt_interval bytes_interval, count_interval; /* of the sums, when they are one */
 };
 
-/* Compares two tables of the same query. 0 or -ENOMEM. Both tables must outlive the result. */
+/* Compares two tables of the same query, each with the other as its other side. 0 or -ENOMEM. Both
+ * tables must outlive the result. */
 int mt_diff_build(const struct mt_table *old_table, const struct mt_table *new_table,
 		  struct mt_diff **ret_diff);
 /* NULL is allowed. */
@@ -143,6 +163,10 @@ struct mt_totals {
 	uint64_t verified, verify_wrong; /* stacks compared with another unwinder (verify=N) */
 	uint64_t verify_unsure[3];       /* nobody answered; unreadable from outside; it gave up */
 	uint64_t unplaced_allocs, unplaced_bytes, untracked_allocs, untracked_bytes;
+	uint64_t usable_allocs; /* of allocs: counted in usable bytes, not in those asked for */
+	uint64_t samples;       /* allocations that were recorded by chance */
+	bool is_sampled;        /* sites have estimates */
+	bool is_peak_estimate;
 	bool is_exact; /* nothing lost, refused, unplaced or untracked, no warning */
 };
 void mt_totals_sum(const struct mt_profile *const *profiles, uint32_t count,

@@ -36,9 +36,13 @@ static void add_hists(const struct mt_profile *p, struct mt_totals *t)
 	for (uint32_t i = 1; i < p->site_count; i++) {
 		if (p->site[i].heap)
 			continue;
-		mt_profile_add_sizes(p, i, t->size_hist, &t->size_hist_missing);
+		if (!p->site[i].regime) /* the statistics have all others */
+			mt_profile_add_sizes(p, i, t->size_hist, &t->size_hist_missing);
 		mt_profile_add_lives(p, i, t->life_hist);
 	}
+	for (uint32_t i = 1; p->stats && i < p->thread_count; i++)
+		for (uint32_t k = 0; k < MT_HIST_BUCKETS; k++)
+			t->size_hist[k] += p->stats[i].size[k].allocs;
 }
 
 static void add_counters(const struct mt_profile *p, struct mt_totals *t)
@@ -57,6 +61,11 @@ static void add_counters(const struct mt_profile *p, struct mt_totals *t)
 	t->block_bytes += p->block_bytes;
 	t->peak_bytes += p->peak_bytes;
 	t->peak_bound_bytes += p->peak_bound_bytes;
+	t->usable_allocs += p->stats_counts.allocs;
+	t->is_sampled |= mt_profile_is_sampled(p);
+	t->is_peak_estimate |= p->peak_is_estimate;
+	for (uint32_t i = 1; p->site_sample && i < p->site_count; i++)
+		t->samples += p->site_sample[i].allocs;
 	t->duration_ns = MT_MAX(t->duration_ns, p->duration_ns);
 	for (uint32_t k = 0; k < MT_ARRAY_LEN(t->lost); k++)
 		t->lost[k] += p->lost[k];

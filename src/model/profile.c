@@ -74,6 +74,26 @@ uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *r
 	return count;
 }
 
+bool mt_profile_is_same_process(const struct mt_profile *a, const struct mt_profile *b)
+{
+	return a->pid == b->pid && a->proc_start_ticks == b->proc_start_ticks &&
+	       a->wall_start_ns == b->wall_start_ns &&
+	       !memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id));
+}
+
+bool mt_profile_is_sampled(const struct mt_profile *p)
+{
+	for (uint32_t i = 1; i < p->regime_count; i++)
+		if (mt_sampling_is_partial(&p->regime[i].sampling))
+			return true;
+	return false;
+}
+
+uint64_t mt_profile_recorded(const struct mt_profile *p, uint32_t site)
+{
+	return p->site[site].regime ? p->site_sample[site].allocs : p->site[site].counts.allocs;
+}
+
 const struct mt_sampling *mt_profile_sampling(const struct mt_profile *p,
 					      const struct mt_profile_block *b)
 {

@@ -254,6 +254,15 @@ struct mt_profile *mt_profile_new(void) MT_MALLOC(mt_profile_free);
 uint32_t mt_profile_stack(const struct mt_profile *p, uint32_t node, uint32_t *ret_nodes,
 			  uint32_t max);
 
+/* Whether both were read of the same program of one process. */
+bool mt_profile_is_same_process(const struct mt_profile *a, const struct mt_profile *b);
+
+/* Whether any site's blocks were left to chance. */
+bool mt_profile_is_sampled(const struct mt_profile *p);
+
+/* A site's allocations that were recorded one by one: all, or of a sampled one the samples. */
+uint64_t mt_profile_recorded(const struct mt_profile *p, uint32_t site);
+
 /* How a block was chosen. Borrowed from the profile. */
 const struct mt_sampling *mt_profile_sampling(const struct mt_profile *p,
 					      const struct mt_profile_block *b);
