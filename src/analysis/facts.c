@@ -114,7 +114,8 @@ static struct mt_estimate exact(uint64_t count, uint64_t bytes)
 
 /*
  * Live at the peak: the samples are not known one by one any more, so their variance is not known
- * either; it is at most T times the bytes, and of every Nth that of equal blocks.
+ * either. It is at most T times the bytes, and at most T^2 a sample; of every Nth it is taken as
+ * that of equal blocks.
  */
 static struct mt_estimate at_peak(const struct mt_profile_site *s, const struct mt_sampling *how)
 {
@@ -122,9 +123,13 @@ static struct mt_estimate at_peak(const struct mt_profile_site *s, const struct 
 				.count = (double)s->at_peak_count,
 				.bytes = (double)s->at_peak_bytes};
 
+	double interval = (double)how->interval_bytes;
+
 	mt_estimate_expect(&e, how);
-	e.bytes_variance = how->kind == MT_SAMPLING_POISSON ? e.bytes * (double)how->interval_bytes
-							    : e.bytes * e.bytes / fmax(1, e.count);
+	if (how->kind == MT_SAMPLING_POISSON)
+		e.bytes_variance = fmin(e.bytes, e.count * interval) * interval;
+	else
+		e.bytes_variance = e.bytes * e.bytes / fmax(1, e.count);
 	return e;
 }
 

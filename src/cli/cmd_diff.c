@@ -71,7 +71,10 @@ const struct mt_command mt_cmd_diff = {
 		"Call sites of the same build are matched by their callstack_hash, which does not "
 		"depend on "
 		"addresses. When the programs have different build-ids, sites are matched by "
-		"function names.",
+		"function names.\n\n"
+		"Of two sampled states of one process, blocks that are live in both do not count, "
+		"so the 95 % interval in brackets is that of what came and went since. Two "
+		"different processes have no block in common: there both samples count whole.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-report(1)",
 	.run = run,

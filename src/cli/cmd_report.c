@@ -91,7 +91,15 @@ const struct mt_command mt_cmd_report = {
 		"malloc "
 		"family; mappings, the program break and custom heaps follow with sums of their "
 		"own. Ctrl-C "
-		"during long work gives a partial report.",
+		"during long work gives a partial report.\n\n"
+		"Of a sampled run, what call sites hold is estimated from the samples: each figure "
+		"has its 95 % interval in brackets, the range that holds the truth in 95 of 100 "
+		"runs; 'less than' is three sampling intervals where no sample is left. Totals, "
+		"threads and size classes are counted exactly in sampling and statistics mode, in "
+		"usable bytes: what the allocator gave. Statistics mode records no call stacks: "
+		"its report is totals, --show=sizes, --show=threads and --show=large, the list of "
+		"live blocks of 1 MiB or more. Rates an hour are shown for threads that are there "
+		"for a minute at least.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-run(1), memtrack-diff(1), mtk(5)",
 	.run = run,

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "model/profile.h"
+#include "report/basis.h"
 #include "report/text_show.h"
 
 #include <errno.h>
@@ -61,7 +62,7 @@ void mt_csv_stack(const struct mt_report *r, const struct mt_row *row, struct mt
 }
 
 static void add_row(const struct mt_report *r, const struct mt_row *row, uint32_t rank,
-		    struct mt_buf *out)
+		    bool has_samples, struct mt_buf *out)
 {
 	mt_csv_number(out, rank, false);
 	if (row->label)
@@ -79,7 +80,10 @@ static void add_row(const struct mt_report *r, const struct mt_row *row, uint32_
 	mt_csv_number(out, row->live_bytes, false);
 	mt_csv_number(out, row->oldest_age_ns, false);
 	mt_csv_number(out, row->is_growing, false);
-	mt_csv_stack(r, row, out, true);
+	mt_csv_stack(r, row, out, !has_samples);
+	if (!has_samples)
+		return;
+	mt_csv_estimate(out, row->estimate);
 }
 
 static int add_table(const struct mt_report *r, struct mt_buf *out, struct mt_err *err)
@@ -93,10 +97,11 @@ static int add_table(const struct mt_report *r, struct mt_buf *out, struct mt_er
 	mt_buf_printf(
 		out,
 		"rank,%s,count,bytes,avg_size,allocs,alloc_bytes,frees,freed_bytes,live_count,"
-		"live_bytes,oldest_age_ns,growing,stack\n",
+		"live_bytes,oldest_age_ns,growing,stack",
 		t->query.by == MT_BY_SITE ? "callstack_hash" : mt_by_name(t->query.by));
+	mt_buf_adds(out, t->has_samples ? ",samples,bytes_low,bytes_high\n" : "\n");
 	for (uint32_t i = 0; i < t->row_count && (!r->top || i < r->top); i++)
-		add_row(r, &t->row[i], i + 1, out);
+		add_row(r, &t->row[i], i + 1, t->has_samples, out);
 	mt_table_free(t);
 	return 0;
 }
@@ -124,7 +129,8 @@ static void add_hist(const struct mt_report *r, const struct mt_totals *t, struc
 static void add_threads(const struct mt_report *r, struct mt_buf *out)
 {
 	mt_buf_adds(out, "pid,tid,name,allocs,alloc_bytes,frees,freed_bytes,reallocs,temporaries,"
-			 "balance_bytes,peak_bytes\n");
+			 "balance_bytes,peak_bytes,realloc_grown,allocs_per_hour,"
+			 "reallocs_per_hour,realloc_grown_per_hour\n");
 	for (uint32_t i = 0; i < r->profile_count; i++) {
 		const struct mt_profile *p = r->profiles[i];
 
@@ -137,10 +143,14 @@ static void add_threads(const struct mt_report *r, struct mt_buf *out)
 			mt_csv_field(out, th->name, false);
 			mt_buf_printf(out,
 				      "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-				      ",%" PRIu64 ",%" PRId64 ",%" PRId64 "\n",
+				      ",%" PRIu64 ",%" PRId64 ",%" PRId64 ",",
 				      th->heap[0].allocs, th->heap[0].bytes, th->heap[0].frees,
 				      th->heap[0].freed_bytes, th->reallocs, th->temporaries,
 				      th->live_bytes, th->peak_bytes);
+			mt_csv_number(out, th->realloc_grown, false);
+			mt_csv_number(out, mt_show_per_hour(p, th, th->heap[0].allocs), false);
+			mt_csv_number(out, mt_show_per_hour(p, th, th->reallocs), false);
+			mt_csv_number(out, mt_show_per_hour(p, th, th->realloc_grown), true);
 		}
 	}
 }
@@ -165,12 +175,36 @@ static int add_heaps(const struct mt_report *r, struct mt_buf *out)
 	return 0;
 }
 
+static int add_large(const struct mt_report *r, struct mt_buf *out)
+{
+	uint64_t bytes;
+	uint32_t count = 0;
+	mt_auto(free) struct mt_big_row *rows = mt_basis_big(r, &count, &bytes);
+
+	if (!rows)
+		return -ENOMEM;
+	mt_buf_adds(out, "pid,tid,usable_bytes,age_ns,address\n");
+	for (uint32_t i = 0; i < count && (!r->top || i < r->top); i++) {
+		const struct mt_profile *p = rows[i].p;
+		const struct mt_profile_big *b = rows[i].big;
+
+		mt_buf_printf(out, "%" PRId32 ",", p->pid);
+		mt_csv_number(out, p->thread[b->thread].tid, false);
+		mt_csv_number(out, b->usable_bytes, false);
+		mt_csv_number(out, p->duration_ns - MT_MIN(b->born_ns, p->duration_ns), false);
+		mt_csv_number(out, b->address, true);
+	}
+	return 0;
+}
+
 int mt_report_csv(const struct mt_report *r, struct mt_buf *out, struct mt_err *err)
 {
 	struct mt_totals t;
 
 	if (mt_report_missing(r))
 		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
+	if (r->show == MT_SHOW_LARGE && mt_basis_is_counted_only(r))
+		return add_large(r, out) ? mt_err_no_memory(err) : 0;
 	if (mt_show_is_table(r->show))
 		return add_table(r, out, err);
 	mt_totals_sum(r->profiles, r->profile_count, &t);

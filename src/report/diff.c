@@ -5,11 +5,13 @@
 
 #include "base/units.h"
 #include "model/profile.h"
+#include "report/basis.h"
 #include "report/internal.h"
 #include "report/json_report.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 
 struct sides {
 	const struct mt_report *now, *before;
@@ -64,6 +66,11 @@ static void add_text_row(const struct sides *s, uint32_t at, struct mt_buf *out)
 		      mt_text_end(s->now),
 		      mt_units_count_signed(row->bytes, (char[MT_UNITS_TEXT_MAX]){0}),
 		      mt_units_count_signed(row->count, count));
+	if (row->is_estimate) {
+		mt_buf_adds(out, " (95 %: ");
+		mt_text_growth(out, row->bytes_interval);
+		mt_buf_addc(out, ')');
+	}
 	if (!row->old_row)
 		mt_buf_adds(out, ", new");
 	else if (!row->new_row)
@@ -85,10 +92,35 @@ static void emit_caveat(void *context, const char *sentence)
 	mt_text_line(context, "warning: ", sentence, "\n");
 }
 
+static void emit_before(void *context, const char *sentence)
+{
+	mt_text_line(context, "note: before: ", sentence, "\n");
+}
+
+static void emit_now(void *context, const char *sentence)
+{
+	mt_text_line(context, "note: now: ", sentence, "\n");
+}
+
+static void add_notes(const struct sides *s, struct mt_buf *out)
+{
+	struct mt_totals t;
+
+	mt_totals_sum(s->before->profiles, s->before->profile_count, &t);
+	mt_basis_sentences(s->before, &t, emit_before, out);
+	mt_totals_sum(s->now->profiles, s->now->profile_count, &t);
+	mt_basis_sentences(s->now, &t, emit_now, out);
+	if (s->new_table->is_same_process && s->diff->is_estimate &&
+	    s->new_table->query.measure == MT_MEASURE_LIVE)
+		mt_buf_adds(out, "note: blocks that are live in both states do not blur their "
+				 "difference: only those of one of them do\n");
+}
+
 static void add_caveats(const struct sides *s, struct mt_buf *out)
 {
 	struct mt_totals t;
 
+	add_notes(s, out);
 	mt_totals_sum(s->before->profiles, s->before->profile_count, &t);
 	mt_report_caveats(s->before, &t, emit_caveat, out);
 	mt_totals_sum(s->now->profiles, s->now->profile_count, &t);
@@ -110,10 +142,16 @@ static int write_text(const struct sides *s, struct mt_buf *out)
 	uint32_t shown = shown_rows(s), listed = 0;
 
 	add_caveats(s, out);
-	mt_buf_printf(out, "%s%s %s%s: %s before, %s now; %" PRIu32 " grew, %" PRIu32 " shrank\n",
-		      mt_text_strong(s->now), mt_show_name(s->now->show),
+	mt_buf_printf(out, "%s%s %s%s", mt_text_strong(s->now), mt_show_name(s->now->show),
 		      s->diff->bytes ? mt_units_size_signed(s->diff->bytes, size) : "unchanged",
-		      mt_text_end(s->now), mt_units_size(s->old_table->bytes, before),
+		      mt_text_end(s->now));
+	if (s->diff->is_estimate) {
+		mt_buf_adds(out, " (95 %: ");
+		mt_text_growth(out, s->diff->bytes_interval);
+		mt_buf_addc(out, ')');
+	}
+	mt_buf_printf(out, ": %s before, %s now; %" PRIu32 " grew, %" PRIu32 " shrank\n",
+		      mt_units_size(s->old_table->bytes, before),
 		      mt_units_size(s->new_table->bytes, now), s->diff->grown, s->diff->shrunk);
 	for (; listed < shown && !is_unchanged(&s->diff->row[listed]); listed++)
 		add_text_row(s, listed, out);
@@ -140,6 +178,8 @@ static void write_json(const struct sides *s, struct mt_buf *out)
 	mt_json_u64(&j, "new_bytes", s->new_table->bytes);
 	mt_json_i64(&j, "count", s->diff->count);
 	mt_json_i64(&j, "bytes", s->diff->bytes);
+	if (s->diff->is_estimate)
+		mt_json_growth(&j, s->diff->bytes_interval, s->diff->count_interval);
 	mt_json_open(&j, "rows", '[');
 	for (uint32_t i = 0; i < shown_rows(s); i++) {
 		const struct mt_diff_row *row = &s->diff->row[i];
@@ -148,6 +188,8 @@ static void write_json(const struct sides *s, struct mt_buf *out)
 		mt_json_u64(&j, "rank", i + 1u);
 		mt_json_i64(&j, "count", row->count);
 		mt_json_i64(&j, "bytes", row->bytes);
+		if (row->is_estimate)
+			mt_json_growth(&j, row->bytes_interval, row->count_interval);
 		mt_json_u64(&j, "old_count", row->old_row ? row->old_row->count : 0);
 		mt_json_u64(&j, "old_bytes", row->old_row ? row->old_row->bytes : 0);
 		mt_json_u64(&j, "new_count", row->new_row ? row->new_row->count : 0);
@@ -163,8 +205,9 @@ static void write_csv(const struct sides *s, struct mt_buf *out)
 {
 	enum mt_by by = s->new_table->query.by;
 
-	mt_buf_printf(out, "rank,%s,count,bytes,old_count,old_bytes,new_count,new_bytes,stack\n",
-		      by == MT_BY_SITE ? "callstack_hash" : mt_by_name(by));
+	mt_buf_printf(out, "rank,%s,count,bytes,old_count,old_bytes,new_count,new_bytes,stack%s\n",
+		      by == MT_BY_SITE ? "callstack_hash" : mt_by_name(by),
+		      s->diff->is_estimate ? ",bytes_low,bytes_high" : "");
 	for (uint32_t i = 0; i < shown_rows(s); i++) {
 		const struct mt_diff_row *row = &s->diff->row[i];
 
@@ -178,7 +221,9 @@ static void write_csv(const struct sides *s, struct mt_buf *out)
 		mt_csv_number(out, row->old_row ? row->old_row->bytes : 0, false);
 		mt_csv_number(out, row->new_row ? row->new_row->count : 0, false);
 		mt_csv_number(out, row->new_row ? row->new_row->bytes : 0, false);
-		mt_csv_stack(row_side(s, row), any_row(row), out, true);
+		mt_csv_stack(row_side(s, row), any_row(row), out, !s->diff->is_estimate);
+		if (s->diff->is_estimate)
+			mt_csv_growth(out, row);
 	}
 }
 
@@ -188,6 +233,12 @@ static void write_kv(const struct sides *s, struct mt_buf *out)
 		      s->old_table->bytes, s->new_table->bytes);
 	mt_buf_printf(out, "[DIFF] bytes=%" PRId64 "\n[DIFF] count=%" PRId64 "\n", s->diff->bytes,
 		      s->diff->count);
+	if (s->diff->is_estimate)
+		mt_buf_printf(out, "[DIFF] bytes_low=%" PRId64 "\n[DIFF] bytes_high=%" PRId64 "\n",
+			      (int64_t)s->diff->bytes_interval.low,
+			      isinf(s->diff->bytes_interval.high)
+				      ? INT64_MAX
+				      : (int64_t)s->diff->bytes_interval.high);
 	mt_buf_printf(out, "[DIFF] grown=%" PRIu32 "\n[DIFF] shrunk=%" PRIu32 "\n", s->diff->grown,
 		      s->diff->shrunk);
 }
@@ -210,12 +261,16 @@ int mt_report_write_diff(const struct mt_report *r, const struct mt_profile *con
 			 uint32_t old_count, enum mt_report_format format, struct mt_buf *out,
 			 struct mt_err *err)
 {
-	struct mt_report before = *r;
-	struct sides s = {.now = r, .before = &before};
+	struct mt_report before = *r, now = *r;
+	struct sides s = {.now = &now, .before = &before};
 	int code;
 
 	before.profiles = old_profiles;
 	before.profile_count = old_count;
+	before.other = r->profiles;
+	before.other_count = r->profile_count;
+	now.other = old_profiles;
+	now.other_count = old_count;
 	if (!mt_show_is_table(r->show))
 		return mt_err_set(err, -EINVAL,
 				  "--show=%s cannot be compared; use leaks, live, peak, total, "

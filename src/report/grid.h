@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-enum { MT_GRID_COLUMNS_MAX = 12 };
+enum { MT_GRID_COLUMNS_MAX = 16 };
 
 struct mt_grid {
 	unsigned columns;

@@ -6,6 +6,7 @@
 #include "analysis/ends.h"
 #include "base/cleanup.h"
 #include "model/profile.h"
+#include "report/basis.h"
 #include "report/text_show.h"
 
 #include <errno.h>
@@ -70,6 +71,7 @@ static void add_row(struct mt_json *j, const struct mt_report *r, const struct m
 	mt_json_u64(j, "rank", at + 1u);
 	mt_json_u64(j, "count", row->count);
 	mt_json_u64(j, "bytes", row->bytes);
+	mt_json_estimate(j, row->estimate);
 	mt_json_row_identity(j, r, t->query.by, row);
 	mt_json_u64(j, "allocs", row->allocs);
 	mt_json_u64(j, "alloc_bytes", row->alloc_bytes);
@@ -263,6 +265,10 @@ static void add_thread(struct mt_json *j, const struct mt_profile *p,
 	mt_json_u64(j, "temporaries", th->temporaries);
 	mt_json_i64(j, "balance_bytes", th->live_bytes);
 	mt_json_i64(j, "peak_bytes", th->peak_bytes);
+	mt_json_u64(j, "realloc_grown", th->realloc_grown);
+	mt_json_u64(j, "allocs_per_hour", mt_show_per_hour(p, th, th->heap[0].allocs));
+	mt_json_u64(j, "reallocs_per_hour", mt_show_per_hour(p, th, th->reallocs));
+	mt_json_u64(j, "realloc_grown_per_hour", mt_show_per_hour(p, th, th->realloc_grown));
 	mt_json_close(j, '}');
 }
 
@@ -382,6 +388,7 @@ static int add_table(struct mt_json *j, const struct mt_report *r, struct mt_err
 	mt_json_string(j, "sort", mt_sort_name(t->query.sort));
 	mt_json_u64(j, "count", t->count);
 	mt_json_u64(j, "bytes", t->bytes);
+	mt_json_estimate(j, t->has_samples ? &t->estimate : NULL);
 	add_rows(j, r, t,
 		 t->query.by != MT_BY_SITE  ? "rows"
 		 : r->show == MT_SHOW_LEAKS ? "top_leak_sites"
@@ -395,6 +402,14 @@ static int add_table(struct mt_json *j, const struct mt_report *r, struct mt_err
 static int add_show(struct mt_json *j, const struct mt_report *r, const struct mt_totals *t,
 		    struct mt_err *err)
 {
+	bool is_counted = mt_show_is_table(r->show) && mt_basis_is_counted_only(r);
+
+	if (is_counted && r->show != MT_SHOW_LARGE) {
+		add_sizes(j, r, t);
+		add_threads(j, r);
+	}
+	if (is_counted || (r->show == MT_SHOW_LARGE && t->usable_allocs))
+		mt_json_large(j, r);
 	if (mt_show_is_table(r->show))
 		return add_table(j, r, err);
 	if (r->show == MT_SHOW_SIZES)
@@ -426,6 +441,7 @@ int mt_report_json(const struct mt_report *r, struct mt_buf *out, struct mt_err 
 	mt_json_open(&j, "warnings", '[');
 	mt_report_caveats(r, &t, emit_warning, &j);
 	mt_json_close(&j, ']');
+	mt_json_basis(&j, r, &t);
 	add_totals(&j, &t, &leaks);
 	code = add_show(&j, r, &t, err);
 	if (!code && add_heaps(&j, r))

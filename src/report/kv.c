@@ -8,9 +8,11 @@
 
 #include "base/escape.h"
 #include "model/profile.h"
+#include "report/basis.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 
 struct site_context {
 	struct mt_buf *out;
@@ -28,6 +30,20 @@ static void emit_site(void *context, const struct mt_stack_line *line)
 	c->has_place = true;
 }
 
+static void add_estimate(const struct mt_estimate *e, struct mt_buf *out)
+{
+	struct mt_interval i = mt_estimate_bytes(e);
+	uint64_t low, high;
+
+	mt_interval_whole(i, &low, &high);
+	mt_buf_printf(out, "  samples=%" PRIu64 "   total_bytes_low=%" PRIu64,
+		      e->samples + e->certain, low);
+	if (isinf(i.high))
+		mt_buf_adds(out, "   total_bytes_high=unknown\n");
+	else
+		mt_buf_printf(out, "   total_bytes_high=%" PRIu64 "\n", high);
+}
+
 static void add_leak(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out)
 {
 	struct site_context c = {out, false};
@@ -35,6 +51,8 @@ static void add_leak(const struct mt_report *r, const struct mt_row *row, struct
 	mt_buf_adds(out, "[LEAK] leak_suspects_summary:\n");
 	mt_buf_printf(out, "  count=%" PRIu64 "   total_bytes=%" PRIu64 "   avg_size=%" PRIu64 "\n",
 		      row->count, row->bytes, row->count ? row->bytes / row->count : 0);
+	if (row->estimate)
+		add_estimate(row->estimate, out);
 	if (row->label && !row->is_unplaced) {
 		mt_buf_printf(out, "  %s", mt_by_name(mt_report_by(r)));
 		mt_text_line(out, "=", row->label, "\n");
@@ -67,6 +85,11 @@ static void add_stats(const struct mt_totals *t, struct mt_buf *out)
 	add_stat(out, "failed_alloc_count", t->failed_allocs);
 }
 
+static void emit_note(void *context, const char *sentence)
+{
+	mt_text_line(context, "[NOTE] ", sentence, "\n");
+}
+
 static void emit_warning(void *context, const char *sentence)
 {
 	mt_text_line(context, "[WARNING] ", sentence, "\n");
@@ -93,6 +116,7 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 	if (code)
 		return code;
 	mt_totals_sum(r->profiles, r->profile_count, &totals);
+	mt_basis_sentences(r, &totals, emit_note, out);
 	mt_report_caveats(r, &totals, emit_warning, out);
 	if (leaks.show == MT_SHOW_LEAKS && r->sort == MT_SORT_BYTES)
 		small = mt_table_below(t, r->leak_threshold_bytes);
@@ -110,6 +134,10 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 		      "\n[LEAK-SUPPRESSED] total_bytes=%" PRIu64 "\n",
 		      t->suppressed_sites, t->suppressed_count, t->suppressed_bytes);
 	add_stats(&totals, out);
+	if (totals.usable_allocs)
+		add_stat(out, "usable_alloc_count", totals.usable_allocs);
+	if (totals.is_sampled)
+		add_stat(out, "sample_count", totals.samples);
 	mt_table_free(t);
 	return 0;
 }

@@ -95,10 +95,16 @@ int mt_report_table_of(const struct mt_report *r, uint32_t heap, bool match_name
 		.names = r->names,
 		.is_suppressed = r->show == MT_SHOW_LEAKS ? r->is_suppressed : NULL,
 		.suppress_context = r->suppress_context,
+		.other = r->other,
+		.other_count = r->other_count,
 		.stop = r->stop,
 	};
 	int code = mt_table_build(r->profiles, r->profile_count, &q, ret_table);
 
+	if (code == -EINVAL && r->show == MT_SHOW_TOTAL)
+		return mt_err_set(err, code,
+				  "--show=total is not known by size for a sampled run; "
+				  "--show=sizes has the exact size classes");
 	if (code == -EINVAL)
 		return mt_err_set(err, code, "--show=%s is not known by %s; use another --by",
 				  mt_show_name(r->show), mt_by_name(q.by));

@@ -56,6 +56,9 @@ struct mt_report {
 	const struct mt_names *names;  /* NULL: module+0xoffset */
 	bool (*is_suppressed)(void *context, const struct mt_profile *p, uint32_t site);
 	void *suppress_context;
+	/* comparisons: the other side's profiles; set by mt_report_write_diff() */
+	const struct mt_profile *const *other;
+	uint32_t other_count;
 	const volatile int *stop; /* becomes not 0: end early with a partial report; NULL: never */
 };
 

@@ -10,8 +10,10 @@
 #include "base/escape.h"
 #include "base/units.h"
 #include "model/profile.h"
+#include "report/basis.h"
 #include "report/grid.h"
 #include "report/internal.h"
+#include "report/text_sampled.h"
 #include "report/text_show.h"
 
 #include <errno.h>
@@ -165,8 +167,10 @@ static struct verdict find_verdict(const struct mt_table *t, bool by_count)
 	return v;
 }
 
-static const char *verdict_object(const struct mt_report *r)
+static const char *verdict_object(const struct mt_report *r, const struct mt_table *t)
 {
+	if (r->show == MT_SHOW_LEAKS && t->has_samples)
+		return "still live";
 	switch (r->show) {
 	case MT_SHOW_PEAK:
 		return "live at the peak";
@@ -184,6 +188,8 @@ static void add_empty_verdict(const struct mt_report *r, const struct mt_table *
 {
 	if (r->modules && *r->modules)
 		mt_buf_adds(out, "nothing in these modules");
+	else if (t->has_samples && t->query.measure == MT_MEASURE_LIVE)
+		mt_text_no_sample(r, out);
 	else if (t->suppressed_sites)
 		mt_buf_adds(out, "nothing is live but what is suppressed");
 	else if (r->show == MT_SHOW_TEMPORARY)
@@ -219,12 +225,16 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 			      : r->show == MT_SHOW_TOTAL   ? "allocations"
 							   : "live blocks of 0 bytes");
 	} else {
-		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s %s", v.rows,
+		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s%s", v.rows,
 			      row_noun(t->query.by, v.rows),
 			      r->show == MT_SHOW_TOTAL ? (v.rows == 1 ? "makes" : "make")
 						       : (v.rows == 1 ? "holds" : "hold"),
-			      mt_units_percent(v.value, total, percent), mt_units_size(total, size),
-			      verdict_object(r));
+			      mt_units_percent(v.value, total, percent),
+			      mt_is_estimate(&t->estimate) ? "an estimated " : "",
+			      mt_units_size(total, size));
+		if (mt_is_estimate(&t->estimate))
+			mt_text_range(out, &t->estimate);
+		mt_buf_printf(out, " %s", verdict_object(r, t));
 		if (v.growing && v.rows == 1)
 			mt_buf_adds(out, "; it grows steadily");
 		else if (v.growing)
@@ -249,6 +259,13 @@ static void emit_caveat(void *context, const char *sentence)
 	mt_buf_printf(c->out, "%swarning: ", mt_text_warn(c->r));
 	mt_escape(c->out, sentence);
 	mt_buf_printf(c->out, "%s\n", mt_text_end(c->r));
+}
+
+static void emit_note(void *context, const char *sentence)
+{
+	struct stack_context *c = context;
+
+	mt_text_line(c->out, "note: ", sentence, "\n");
 }
 
 static void add_process_line(const struct mt_profile *p, struct mt_buf *out)
@@ -286,14 +303,14 @@ static void add_peak(const struct mt_report *r, const struct mt_totals *t, struc
 {
 	char text[MT_UNITS_TEXT_MAX];
 
-	mt_buf_adds(out, "  peak       ");
+	mt_buf_printf(out, "  peak       %s", t->is_peak_estimate ? "about " : "");
 	mt_text_size(out, t->peak_bytes);
 	if (r->profile_count > 1)
 		mt_buf_adds(out, ", the processes' peaks added");
 	else
 		mt_buf_printf(out, ", %s after the start",
 			      mt_units_time(r->profiles[0]->peak_ns, text));
-	if (t->peak_bound_bytes)
+	if (t->peak_bound_bytes && !t->is_peak_estimate)
 		mt_buf_printf(out, ", known within %s", mt_units_size(t->peak_bound_bytes, text));
 	if (t->untracked_allocs)
 		mt_buf_adds(out, ", by the counters alone");
@@ -353,9 +370,12 @@ static void add_row_facts(const struct mt_report *r, const struct mt_row *row, s
 	char text[MT_UNITS_TEXT_MAX];
 
 	if (r->show == MT_SHOW_TOTAL)
-		mt_buf_printf(out, ", %s still live", mt_units_size(row->live_bytes, text));
+		mt_buf_printf(out, ", %s%s still live",
+			      mt_is_estimate(row->estimate) ? "about " : "",
+			      mt_units_size(row->live_bytes, text));
 	if (r->show == MT_SHOW_PEAK) {
-		mt_buf_printf(out, ", own peak %s", mt_units_size(row->peak_bytes, text));
+		mt_buf_printf(out, ", own peak %s%s", mt_is_estimate(row->estimate) ? "about " : "",
+			      mt_units_size(row->peak_bytes, text));
 		if (row->peak_bound_bytes)
 			mt_buf_printf(out, " within %s",
 				      mt_units_size(row->peak_bound_bytes, text));
@@ -367,30 +387,44 @@ static void add_row_facts(const struct mt_report *r, const struct mt_row *row, s
 	}
 }
 
+/* The row's measure in numbers. */
+static void add_figures(const struct mt_report *r, const struct mt_table *t,
+			const struct mt_row *row, struct mt_buf *out)
+{
+	char text[MT_UNITS_TEXT_MAX];
+
+	mt_text_size(out, row->bytes);
+	mt_buf_printf(out, "%s, %s", mt_text_end(r), mt_units_percent(row->bytes, t->bytes, text));
+	mt_buf_printf(out, ", %s %s", mt_units_count(row->count, text), unit_noun(r, row->count));
+	if (row->count > 1)
+		mt_buf_printf(out, " of %s on average",
+			      mt_units_size(row->bytes / row->count, text));
+}
+
+static void add_temporary_figures(const struct mt_report *r, const struct mt_table *t,
+				  const struct mt_row *row, struct mt_buf *out)
+{
+	char text[MT_UNITS_TEXT_MAX];
+
+	mt_buf_printf(out, "%s temporary%s", mt_units_count(row->count, text), mt_text_end(r));
+	mt_buf_printf(out, " of %s %s%s", mt_units_count(row->recorded, text),
+		      t->has_samples ? "sample" : "allocation", row->recorded == 1 ? "" : "s");
+	mt_buf_printf(out, ", %s of all temporary ones",
+		      mt_units_percent(row->count, t->count, text));
+}
+
 static void add_site_row(const struct mt_report *r, const struct mt_table *t, uint32_t at,
 			 struct mt_buf *out)
 {
 	const struct mt_row *row = &t->row[at];
-	char text[MT_UNITS_TEXT_MAX];
 
 	mt_buf_printf(out, "\n%" PRIu32 ". %s", at + 1, mt_text_strong(r));
-	if (r->show != MT_SHOW_TEMPORARY) {
-		mt_text_size(out, row->bytes);
-		mt_buf_printf(out, "%s, %s", mt_text_end(r),
-			      mt_units_percent(row->bytes, t->bytes, text));
-		mt_buf_printf(out, ", %s %s", mt_units_count(row->count, text),
-			      unit_noun(r, row->count));
-		if (row->count > 1)
-			mt_buf_printf(out, " of %s on average",
-				      mt_units_size(row->bytes / row->count, text));
-	} else {
-		mt_buf_printf(out, "%s temporary%s", mt_units_count(row->count, text),
-			      mt_text_end(r));
-		mt_buf_printf(out, " of %s allocation%s", mt_units_count(row->allocs, text),
-			      row->allocs == 1 ? "" : "s");
-		mt_buf_printf(out, ", %s of all temporary ones",
-			      mt_units_percent(row->count, t->count, text));
-	}
+	if (r->show == MT_SHOW_TEMPORARY)
+		add_temporary_figures(r, t, row, out);
+	else if (mt_is_estimate(row->estimate))
+		mt_text_estimated_row(r, t, row, unit_noun(r, row->count), out);
+	else
+		add_figures(r, t, row, out);
 	add_row_facts(r, row, out);
 	mt_buf_addc(out, '\n');
 	if (row->label)
@@ -406,6 +440,26 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 	mt_text_stack(r, row, out);
 }
 
+/* What the column of counts counts. */
+static const char *count_head(const struct mt_table *t)
+{
+	if (t->query.measure == MT_MEASURE_TOTAL)
+		return "allocations";
+	if (t->has_samples &&
+	    (t->query.measure == MT_MEASURE_PEAK || t->query.measure == MT_MEASURE_TEMPORARY))
+		return "samples";
+	return "blocks";
+}
+
+static void add_range_cell(struct mt_grid *g, const struct mt_estimate *e)
+{
+	struct mt_buf cell = {0};
+
+	mt_text_interval(&cell, mt_estimate_bytes(e), /* is_count */ false);
+	mt_grid_add(g, mt_buf_text(&cell));
+	mt_buf_done(&cell);
+}
+
 static int add_label_rows(const struct mt_report *r, const struct mt_table *t, uint32_t count,
 			  struct mt_buf *out)
 {
@@ -415,15 +469,18 @@ static int add_label_rows(const struct mt_report *r, const struct mt_table *t, u
 
 	mt_grid_init(&g, "rrrrl");
 	mt_grid_add(&g, by_count ? "" : "size");
-	mt_grid_add(&g, by_count ? "" : "bytes");
+	mt_grid_add(&g, by_count ? "" : t->has_samples ? "95 %" : "bytes");
 	mt_grid_add(&g, "share");
-	mt_grid_add(&g, mt_show_measure(r->show) == MT_MEASURE_TOTAL ? "allocations" : "blocks");
+	mt_grid_add(&g, count_head(t));
 	mt_grid_add(&g, row_noun(t->query.by, 1));
 	for (uint32_t i = 0; i < count; i++) {
 		const struct mt_row *row = &t->row[i];
 
 		mt_grid_add(&g, by_count ? "" : mt_units_size(row->bytes, size));
-		mt_grid_add(&g, by_count ? "" : mt_units_count(row->bytes, exact));
+		if (!by_count && mt_is_estimate(row->estimate))
+			add_range_cell(&g, row->estimate);
+		else
+			mt_grid_add(&g, by_count ? "" : mt_units_count(row->bytes, exact));
 		mt_grid_add(&g, by_count ? mt_units_percent(row->count, t->count, percent)
 					 : mt_units_percent(row->bytes, t->bytes, percent));
 		mt_grid_add(&g, mt_units_count(row->count, size));
@@ -596,6 +653,40 @@ static int add_summary(const struct mt_report *r, const struct mt_totals *t, str
 	return 0;
 }
 
+/* A run without call sites: what is known stands below the sentence that says so. */
+static int add_counted(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out,
+		       struct mt_err *err)
+{
+	int code;
+
+	if (r->show == MT_SHOW_LARGE)
+		return mt_text_large(r, r->top, out);
+	mt_buf_adds(out, mt_text_strong(r));
+	mt_basis_add_counted_verdict(t, out);
+	mt_buf_printf(out, "%s\n", mt_text_end(r));
+	add_totals(r, t, out);
+	code = r->show == MT_SHOW_SUMMARY ? 0 : mt_text_counted(r, t, out, err);
+	return code ? code : add_processes(r, out);
+}
+
+static int add_shown(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out,
+		     struct mt_err *err)
+{
+	bool is_table = r->show == MT_SHOW_SUMMARY || mt_show_is_table(r->show);
+	int code;
+
+	if (is_table && mt_basis_is_counted_only(r))
+		return add_counted(r, t, out, err);
+	if (!is_table)
+		return mt_text_show(r, t, out, err);
+	code = r->show == MT_SHOW_SUMMARY ? add_summary(r, t, out, err) : add_table(r, t, out, err);
+	if (!code && r->show == MT_SHOW_LARGE && t->usable_allocs) {
+		mt_buf_addc(out, '\n');
+		code = mt_text_large(r, r->top, out);
+	}
+	return code ? code : add_processes(r, out);
+}
+
 int mt_report_text(const struct mt_report *r, struct mt_buf *out, struct mt_err *err)
 {
 	struct stack_context c = {r, out, 0};
@@ -605,14 +696,8 @@ int mt_report_text(const struct mt_report *r, struct mt_buf *out, struct mt_err 
 	if (mt_report_missing(r))
 		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
 	mt_totals_sum(r->profiles, r->profile_count, &t);
+	mt_basis_sentences(r, &t, emit_note, &c);
 	mt_report_caveats(r, &t, emit_caveat, &c);
-	if (r->show == MT_SHOW_SUMMARY)
-		code = add_summary(r, &t, out, err);
-	else if (mt_show_is_table(r->show))
-		code = add_table(r, &t, out, err);
-	else
-		code = mt_text_show(r, &t, out, err);
-	if (!code && (r->show == MT_SHOW_SUMMARY || mt_show_is_table(r->show)))
-		code = add_processes(r, out);
+	code = add_shown(r, &t, out, err);
 	return code == -ENOMEM ? mt_err_no_memory(err) : code;
 }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 enum { BAR_WIDTH = 32 };
+#define MINUTE_NS 60000000000u
 
 void mt_show_size_range(uint32_t bucket, uint64_t *ret_lo, uint64_t *ret_hi)
 {
@@ -28,19 +29,37 @@ void mt_show_life_range(uint32_t bucket, uint64_t unit_ns, uint64_t *ret_lo, uin
 	*ret_hi = bucket + 1 >= MT_LIFE_HIST_BUCKETS ? UINT64_MAX : unit_ns << (2 * bucket);
 }
 
+static void add_stats_live(const struct mt_profile *p, struct mt_size_live *live)
+{
+	int64_t count[MT_HIST_BUCKETS] = {0}, bytes[MT_HIST_BUCKETS] = {0};
+
+	for (uint32_t i = 1; p->stats && i < p->thread_count; i++)
+		for (uint32_t k = 0; k < MT_HIST_BUCKETS; k++) {
+			const struct mt_profile_counts *c = &p->stats[i].size[k];
+
+			count[k] += (int64_t)(c->allocs - c->frees);
+			bytes[k] += (int64_t)(c->bytes - c->freed_bytes);
+		}
+	for (uint32_t k = 0; k < MT_HIST_BUCKETS; k++) {
+		live->count[k] += count[k] > 0 ? (uint64_t)count[k] : 0;
+		live->bytes[k] += bytes[k] > 0 ? (uint64_t)bytes[k] : 0;
+	}
+}
+
 void mt_show_size_live(const struct mt_report *r, struct mt_size_live *ret_live)
 {
 	*ret_live = (struct mt_size_live){0};
 	for (uint32_t i = 0; i < r->profile_count; i++) {
 		const struct mt_profile *p = r->profiles[i];
 
+		add_stats_live(p, ret_live);
 		for (uint64_t k = 0; k < p->blocks; k++) {
 			uint64_t size = p->block[k].size;
 			uint32_t bucket = size ? 64 - (uint32_t)__builtin_clzll(size) : 0;
 
 			bucket = MT_MIN(bucket, (uint32_t)MT_HIST_BUCKETS - 1);
-			if (p->block[k].heap)
-				continue;
+			if (p->block[k].heap || p->site[p->cell[p->block[k].cell].site].regime)
+				continue; /* the statistics have samples */
 			ret_live->count[bucket]++;
 			ret_live->bytes[bucket] += size;
 		}
@@ -133,6 +152,26 @@ static int show_lifetimes(const struct mt_report *r, const struct mt_totals *t, 
 	return mt_grid_write(&g, 2, out);
 }
 
+uint64_t mt_show_per_hour(const struct mt_profile *p, const struct mt_profile_thread *th,
+			  uint64_t count)
+{
+	const long double hour_ns = 3600e9L;
+	uint64_t ns = p->duration_ns > th->start_ns ? p->duration_ns - th->start_ns : 0;
+	long double rate = ns ? (long double)count * (hour_ns / ns) + 0.5L : 0;
+
+	return rate < 0x1p63L ? (uint64_t)rate : UINT64_MAX;
+}
+
+/* Of less than a minute an hour cannot be told. */
+static void add_rate(struct mt_grid *g, const struct mt_profile *p,
+		     const struct mt_profile_thread *th, uint64_t count)
+{
+	char text[MT_UNITS_TEXT_MAX];
+	bool is_long = p->duration_ns > th->start_ns && p->duration_ns - th->start_ns >= MINUTE_NS;
+
+	mt_grid_add(g, is_long ? mt_units_count(mt_show_per_hour(p, th, count), text) : "-");
+}
+
 static void add_thread(struct mt_grid *g, const struct mt_profile *p,
 		       const struct mt_profile_thread *th)
 {
@@ -142,9 +181,13 @@ static void add_thread(struct mt_grid *g, const struct mt_profile *p,
 	mt_grid_addf(g, "%" PRId32, p->pid);
 	mt_grid_addf(g, "%" PRIu32, th->tid);
 	mt_grid_add(g, mt_units_count(c->allocs, text));
+	add_rate(g, p, th, c->allocs);
 	mt_grid_add(g, mt_units_size(c->bytes, text));
 	mt_grid_add(g, mt_units_count(c->frees, text));
 	mt_grid_add(g, mt_units_count(th->reallocs, text));
+	add_rate(g, p, th, th->reallocs);
+	mt_grid_add(g, mt_units_count(th->realloc_grown, text));
+	add_rate(g, p, th, th->realloc_grown);
 	mt_grid_add(g, mt_units_count(th->temporaries, text));
 	mt_grid_add(g, mt_units_size_signed(th->live_bytes, text));
 	mt_grid_add(g, mt_units_size_signed(th->peak_bytes, text));
@@ -154,13 +197,14 @@ static void add_thread(struct mt_grid *g, const struct mt_profile *p,
 
 static int show_threads(const struct mt_report *r, struct mt_buf *out)
 {
-	static const char *const heads[] = {"pid",      "thread",   "allocations", "bytes",
-					    "frees",    "reallocs", "temporary",   "balance",
-					    "its peak", "name",     NULL};
+	static const char *const heads[] = {"pid",      "thread",  "allocations", "an hour",
+					    "bytes",    "frees",   "reallocs",    "an hour",
+					    "growing",  "an hour", "temporary",   "balance",
+					    "its peak", "name",    NULL};
 	mt_auto(mt_grid) struct mt_grid g = {0};
 	uint32_t count = 0;
 
-	mt_grid_init(&g, "rrrrrrrrrl");
+	mt_grid_init(&g, "rrrrrrrrrrrrrl");
 	add_heads(&g, heads);
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		for (uint32_t k = 1; k < r->profiles[i]->thread_count; k++) {

@@ -20,4 +20,9 @@ struct mt_size_live {
 };
 void mt_show_size_live(const struct mt_report *r, struct mt_size_live *ret_live);
 
+/* A thread's count per hour, from its first allocation on until the report. */
+struct mt_profile_thread;
+uint64_t mt_show_per_hour(const struct mt_profile *p, const struct mt_profile_thread *th,
+			  uint64_t count);
+
 #endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reports over sampled runs and over runs that were only counted, read from state files made in
+ * memory and compared with golden/NAME.exact, as in test_report.c.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "core/cc.h"
+#include "formats/mtk_read.h"
+#include "report/report.h"
+#include "support/mtk_builder.h"
+
+typedef struct mtk_builder *make_fn(void);
+
+/* Every 100th allocation of two sites: one with small blocks, one with a few large ones. */
+static struct mtk_builder *make_every(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+	uint32_t regime = mtk_builder_regime(b, MT_REGIME_EVERY, 0, 100);
+
+	mtk_builder_header(b)->mode = mtk_builder_header(b)->first_mode = MT_MODE_SAMPLE;
+	mtk_builder_header(b)->every = 100;
+	for (uint32_t k = 0; k < 2; k++) {
+		uint32_t site =
+			mtk_builder_site(b, mtk_builder_node(b, 0x1000 + k, 1, 0), MT_CALL_MALLOC);
+
+		((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, site))->regime = regime;
+		for (uint32_t i = 0; i < (k ? 2u : 50u); i++)
+			mtk_builder_alloc(b, 1, site, 0x100000 * (k + 1) + 0x1000 * i,
+					  k ? 20000 : 32);
+	}
+	return b;
+}
+
+/* A sample of which nothing is live any more. */
+static struct mtk_builder *make_none_live(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+	uint32_t regime = mtk_builder_regime(b, MT_REGIME_BYTES, 65536, 0);
+	uint32_t site = mtk_builder_site(b, mtk_builder_node(b, 0x1000, 1, 0), MT_CALL_MALLOC);
+
+	mtk_builder_header(b)->mode = mtk_builder_header(b)->first_mode = MT_MODE_SAMPLE;
+	((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, site))->regime = regime;
+	mtk_builder_alloc(b, 1, site, 0x10000, 100);
+	mtk_builder_dealloc(b, 1, 0x10000);
+	return b;
+}
+
+/* The later state of the sampled run: one site lost half of its samples, another came. */
+static struct mtk_builder *make_later(void)
+{
+	struct mtk_builder *b = mtk_builder_sampled();
+	uint32_t node = mtk_builder_node(b, 0x405000, 17, 1);
+	uint32_t site = mtk_builder_site(b, node, MT_CALL_MALLOC);
+
+	((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, site))->regime = 2;
+	mtk_builder_header(b)->now_unit = 9900;
+	for (uint32_t i = 20; i < 40; i++)
+		mtk_builder_dealloc(b, 1, 0x100000 + 0x1000 * i);
+	for (uint32_t i = 0; i < 40; i++)
+		mtk_builder_alloc(b, 2, site, 0x400000 + 0x1000 * i, 500);
+	return b;
+}
+
+struct golden {
+	const char *name;
+	make_fn *make;
+	enum mt_show show;
+	enum mt_by by;
+	enum mt_report_format format;
+	uint32_t stack;
+};
+
+static const struct golden goldens[] = {
+	{"sampled-leaks", mtk_builder_sampled, .stack = 4},
+	{"sampled-live-by-function", mtk_builder_sampled, .show = MT_SHOW_LIVE,
+	 .by = MT_BY_FUNCTION},
+	{"sampled-live-by-thread", mtk_builder_sampled, .show = MT_SHOW_LIVE, .by = MT_BY_THREAD},
+	{"sampled-live-by-size", mtk_builder_sampled, .show = MT_SHOW_LIVE, .by = MT_BY_SIZE},
+	{"sampled-peak", mtk_builder_sampled, .show = MT_SHOW_PEAK},
+	{"sampled-total", mtk_builder_sampled, .show = MT_SHOW_TOTAL},
+	{"sampled-large", mtk_builder_sampled, .show = MT_SHOW_LARGE},
+	{"sampled-sizes", mtk_builder_sampled, .show = MT_SHOW_SIZES},
+	{"sampled-lifetimes", mtk_builder_sampled, .show = MT_SHOW_LIFETIMES},
+	{"sampled-threads", mtk_builder_sampled, .show = MT_SHOW_THREADS},
+	{"sampled-summary", mtk_builder_sampled, .show = MT_SHOW_SUMMARY},
+	{"sampled-coverage", mtk_builder_sampled, .show = MT_SHOW_COVERAGE},
+	{"sampled-every", make_every, .stack = 1},
+	{"sampled-none-live", make_none_live, .show = MT_SHOW_LEAKS},
+	{"sampled-leaks.json", mtk_builder_sampled, .format = MT_REPORT_JSON, .stack = 1},
+	{"sampled-leaks.csv", mtk_builder_sampled, .format = MT_REPORT_CSV, .stack = 1},
+	{"sampled-leaks.kv", mtk_builder_sampled, .format = MT_REPORT_KV, .stack = 1},
+	{"counted-leaks", mtk_builder_counted, .show = MT_SHOW_LEAKS},
+	{"counted-sizes", mtk_builder_counted, .show = MT_SHOW_SIZES},
+	{"counted-threads", mtk_builder_counted, .show = MT_SHOW_THREADS},
+	{"counted-large", mtk_builder_counted, .show = MT_SHOW_LARGE},
+	{"counted-heaps", mtk_builder_counted, .show = MT_SHOW_HEAPS},
+	{"counted-summary", mtk_builder_counted, .show = MT_SHOW_SUMMARY},
+	{"counted-leaks.json", mtk_builder_counted, .format = MT_REPORT_JSON},
+	{"counted-large.csv", mtk_builder_counted, .show = MT_SHOW_LARGE, .format = MT_REPORT_CSV},
+	{"counted-threads.csv", mtk_builder_counted, .show = MT_SHOW_THREADS,
+	 .format = MT_REPORT_CSV},
+	{"counted-leaks.kv", mtk_builder_counted, .format = MT_REPORT_KV},
+};
+
+static const struct golden diffs[] = {
+	{"sampled-diff", make_later, .stack = 2},
+	{"sampled-diff-total", make_later, .show = MT_SHOW_TOTAL, .stack = 1},
+	{"sampled-diff.json", make_later, .format = MT_REPORT_JSON, .stack = 1},
+	{"sampled-diff.csv", make_later, .format = MT_REPORT_CSV, .stack = 1},
+	{"sampled-diff.kv", make_later, .format = MT_REPORT_KV},
+};
+
+static struct mt_profile *read_made(make_fn *make)
+{
+	mt_auto(mtk_builder) struct mtk_builder *b = make();
+	struct mt_profile *p = NULL;
+	struct mt_err err;
+	size_t len;
+	mt_auto(free) uint8_t *data = mtk_builder_bytes(b, &len);
+
+	if (mt_mtk_read_memory(data, len, "test", &p, &err))
+		fail_msg("%s", err.text);
+	return p;
+}
+
+static struct mt_report make_report(const struct golden *g, const struct mt_profile *const *list)
+{
+	return (struct mt_report){
+		.profiles = list,
+		.profile_count = 1,
+		.show = g->show,
+		.by = g->by,
+		.stack = g->stack,
+		.leak_threshold_bytes = MT_REPORT_THRESHOLD_DEFAULT,
+	};
+}
+
+static void compare(const char *name, const struct mt_buf *out)
+{
+	mt_auto(free) char *path = NULL;
+	mt_auto(free) char *want = NULL;
+	size_t len;
+
+	assert_true(asprintf(&path, "%s/%s.exact", GOLDEN_DIR, name) > 0);
+	if (getenv("MT_GOLDEN_UPDATE")) {
+		assert_int_equal(mt_file_write_atomic(path, out->data, out->len, 0644, NULL), 0);
+		return;
+	}
+	assert_int_equal(mt_file_read(path, 1 << 20, &want, &len, NULL), 0);
+	if (len != out->len || memcmp(want, out->data, len))
+		fail_msg("%s differs; it is now:\n%s", name, out->data);
+}
+
+static void reports_of_samples_and_counts_are_as_recorded(void **state)
+{
+	for (size_t i = 0; i < MT_ARRAY_LEN(goldens); i++) {
+		const struct golden *g = &goldens[i];
+		mt_auto(mt_profile) struct mt_profile *p = read_made(g->make);
+		const struct mt_profile *list[1] = {p};
+		struct mt_report r = make_report(g, list);
+		mt_auto(mt_buf) struct mt_buf out = {0};
+		struct mt_err err = {0};
+
+		if (mt_report_write(&r, g->format, &out, &err))
+			fail_msg("%s: %s", g->name, err.text);
+		compare(g->name, &out);
+	}
+}
+
+static void comparisons_of_samples_are_as_recorded(void **state)
+{
+	mt_auto(mt_profile) struct mt_profile *before = read_made(mtk_builder_sampled);
+	const struct mt_profile *old[1] = {before};
+
+	for (size_t i = 0; i < MT_ARRAY_LEN(diffs); i++) {
+		const struct golden *g = &diffs[i];
+		mt_auto(mt_profile) struct mt_profile *p = read_made(g->make);
+		const struct mt_profile *list[1] = {p};
+		struct mt_report r = make_report(g, list);
+		mt_auto(mt_buf) struct mt_buf out = {0};
+		struct mt_err err = {0};
+
+		if (mt_report_write_diff(&r, old, 1, g->format, &out, &err))
+			fail_msg("%s: %s", g->name, err.text);
+		compare(g->name, &out);
+	}
+}
+
+static void sizes_of_all_allocations_of_a_sample_are_refused(void **state)
+{
+	mt_auto(mt_profile) struct mt_profile *p = read_made(mtk_builder_sampled);
+	const struct mt_profile *list[1] = {p};
+	struct golden g = {.show = MT_SHOW_TOTAL, .by = MT_BY_SIZE};
+	struct mt_report r = make_report(&g, list);
+	mt_auto(mt_buf) struct mt_buf out = {0};
+	struct mt_err err = {0};
+
+	assert_int_equal(mt_report_write(&r, MT_REPORT_TEXT, &out, &err), -EINVAL);
+	assert_string_equal(err.text, "--show=total is not known by size for a sampled run; "
+				      "--show=sizes has the exact size classes");
+}
+
+static void every_failed_allocation_is_reported(void **state)
+{
+	static const enum mt_report_format formats[] = {MT_REPORT_TEXT, MT_REPORT_JSON,
+							MT_REPORT_CSV, MT_REPORT_KV};
+	static make_fn *const makes[] = {mtk_builder_sampled, mtk_builder_counted};
+
+	for (size_t i = 0; i < 2 * MT_ARRAY_LEN(formats); i++) {
+		mt_auto(mt_profile) struct mt_profile *p = read_made(makes[i % 2]);
+		const struct mt_profile *list[1] = {p};
+		struct golden g = {.show = MT_SHOW_LEAKS, .stack = 16};
+		struct mt_report r = make_report(&g, list);
+		int code = -ENOMEM;
+
+		for (size_t nth = 1; code == -ENOMEM; nth++) {
+			mt_auto(mt_buf) struct mt_buf out = {0};
+
+			mt_alloc_fail_from_for_test(nth);
+			code = mt_report_write(&r, formats[i / 2], &out, NULL);
+			mt_alloc_fail_from_for_test(0);
+			assert_true(nth < 1000);
+		}
+		assert_int_equal(code, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reports_of_samples_and_counts_are_as_recorded),
+		cmocka_unit_test(comparisons_of_samples_are_as_recorded),
+		cmocka_unit_test(sizes_of_all_allocations_of_a_sample_are_refused),
+		cmocka_unit_test(every_failed_allocation_is_reported),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
