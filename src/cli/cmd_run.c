@@ -17,6 +17,7 @@
 #include "record/launch.h"
 #include "record/pattern.h"
 #include "record/preflight.h"
+#include "record/recording.h"
 #include "record/snapshot.h"
 #include "record/statedir.h"
 #include "record/verify.h"
@@ -30,6 +31,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum run_mode { MODE_FULL, MODE_SAMPLE, MODE_STATS, MODE_RECORD }; /* as in --mode's choices */
+static const char *const mode_words[] = {"full", "sample", "stats", "record"};
+enum { RECORD_BUFFERS_MOST = 1 << 30 };
 enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
 
 struct run_options {
@@ -38,7 +42,8 @@ struct run_options {
 	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes,
 		error_exitcode, snapshot_every_ns;
 	uint64_t top, stack;
-	const char *heaps, *modules, *output, *report_file;
+	uint64_t record_limit, record_buffers;
+	const char *heaps, *modules, *output, *report_file, *on_full;
 	struct mt_text_list symbol_dirs, suppressions, snapshot_on;
 	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, quiet, verbose;
 };
@@ -52,6 +57,7 @@ static const struct run_options defaults = {
 	.stack = MT_REPORT_STACK_DEFAULT,
 	.heaps = "all",
 	.output = MT_PATTERN_DEFAULT,
+	.on_full = "drop",
 };
 
 #define AT(member) offsetof(struct run_options, member)
@@ -68,10 +74,11 @@ static const struct mt_option options[] = {
 	 .argument = "MODE",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = AT(mode),
-	 .choices = "full|sample|stats",
+	 .choices = "full|sample|stats|record",
 	 .help = "what is recorded: full (default: every allocation and its call stack), sample "
 		 "(some allocations with their stacks, for estimates; all are counted), stats (all "
-		 "are counted, no stacks)"},
+		 "are counted, no stacks), record (full, and every event in order in a recording "
+		 "beside the state file)"},
 	{.name = "interval",
 	 .argument = "SIZE",
 	 .kind = MT_OPTION_SIZE,
@@ -108,6 +115,26 @@ static const struct mt_option options[] = {
 	 .help = "record only what some modules allocate, the rest is counted: +GLOB and -GLOB, "
 		 "separated by commas (as +libfoo*,-libfoo_test*); the innermost caller outside "
 		 "the C and C++ libraries decides"},
+	{.name = "record-limit",
+	 .argument = "SIZE",
+	 .kind = MT_OPTION_SIZE,
+	 .offset = AT(record_limit),
+	 .help = "record: bound on the size of each recording; what comes later is not in it "
+		 "(default: no bound)"},
+	{.name = "record-buffers",
+	 .argument = "SIZE",
+	 .kind = MT_OPTION_SIZE,
+	 .offset = AT(record_buffers),
+	 .min = 256 << 10,
+	 .least = "256K",
+	 .help = "record: memory for events that are not written yet, 256K to 1G (default 64M)"},
+	{.name = "on-full",
+	 .argument = "WHAT",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = AT(on_full),
+	 .help = "record: when that memory is full: drop (default; events are missing, the report "
+		 "says how many) or wait[:TIME] (the program waits, at most that long, default "
+		 "100ms)"},
 	{.name = "depth",
 	 .argument = "N",
 	 .kind = MT_OPTION_NUMBER,
@@ -278,7 +305,8 @@ struct run {
 	struct mt_companion_task task[MT_COMPANION_TASKS]; /* done while the program runs */
 	size_t task_count;
 	struct mt_snapshot_options snapshot_options;
-	struct mt_snapshots *snapshots;        /* owned; NULL: none are taken */
+	struct mt_snapshots *snapshots; /* owned; NULL: none are taken */
+	struct mt_recording_task recording;
 	struct mt_companion *companion;        /* NULL: nothing is to be done */
 	struct mt_collection files, abandoned; /* of this run; of others */
 	bool is_all_collected;                 /* of the others' */
@@ -338,17 +366,63 @@ static int check_heaps(const char *heaps)
 	}
 }
 
+/* drop, wait, wait:TIME: as the runtime's word takes it. 0 or an exit status. */
+static int make_on_full(struct run *r)
+{
+	const char *text = r->o->on_full;
+	uint64_t ns;
+
+	if (!strcmp(text, "drop") || !strcmp(text, "wait")) {
+		mt_buf_printf(&r->words, "on-full=%s", text);
+		return 0;
+	}
+	if (strncmp(text, "wait:", 5) || mt_units_parse_time(text + 5, &ns)) {
+		mt_complain(
+			"run: '--on-full=%s' is neither drop nor wait[:TIME]; see 'memtrack run "
+			"--help'",
+			text);
+		return MT_EXIT_USAGE;
+	}
+	mt_buf_printf(&r->words, "on-full=wait:%" PRIu64 "ms", MT_MAX(ns / 1000000, 1));
+	return 0;
+}
+
+/* The words of recording mode. 0 or an exit status. */
+static int make_record_words(struct run *r)
+{
+	const struct run_options *o = r->o;
+	int status;
+
+	if (o->mode != MODE_RECORD) {
+		if (!o->record_limit && !o->record_buffers && !strcmp(o->on_full, defaults.on_full))
+			return 0;
+		mt_complain("run: --record-limit, --record-buffers and --on-full belong to "
+			    "--mode=record");
+		return MT_EXIT_USAGE;
+	}
+	if (o->record_buffers > RECORD_BUFFERS_MOST) {
+		mt_complain("run: '--record-buffers' is 1G at most");
+		return MT_EXIT_USAGE;
+	}
+	status = make_on_full(r);
+	if (o->record_limit)
+		mt_buf_printf(&r->words, " record-limit=%" PRIu64, o->record_limit);
+	if (o->record_buffers)
+		mt_buf_printf(&r->words, " record-buffers=%" PRIu64, o->record_buffers);
+	return status;
+}
+
 static int make_words(struct run *r)
 {
 	const struct run_options *o = r->o;
 
-	mt_buf_printf(&r->words, "depth=%" PRIu64 " follow=%s", o->depth,
+	mt_buf_printf(&r->words, "%sdepth=%" PRIu64 " follow=%s", r->words.len ? " " : "", o->depth,
 		      o->follow ? "none" : "all");
-	if (o->mode)
-		mt_buf_printf(&r->words, " mode=%s", o->mode == 1 ? "sample" : "stats");
-	if (o->mode == 1 && o->every)
+	if (o->mode != MODE_FULL)
+		mt_buf_printf(&r->words, " mode=%s", mode_words[o->mode]);
+	if (o->mode == MODE_SAMPLE && o->every)
 		mt_buf_printf(&r->words, " every=%" PRIu64, o->every);
-	else if (o->mode == 1)
+	else if (o->mode == MODE_SAMPLE)
 		mt_buf_printf(&r->words, " interval=%" PRIu64, o->interval);
 	if (o->max_cpu)
 		mt_buf_printf(&r->words, " max-cpu=%" PRIu64, o->max_cpu);
@@ -427,6 +501,8 @@ static int prepare(struct run *r, const struct mt_operands *operands)
 
 	if (!code)
 		code = parse_snapshots(r);
+	if (!code)
+		code = make_record_words(r);
 	if (code)
 		return code;
 	if (mt_pattern_check(r->o->output, &err)) {
@@ -689,6 +765,18 @@ static int add_snapshots(struct run *r)
 	return 0;
 }
 
+static void add_recording(struct run *r)
+{
+	if (r->o->mode != MODE_RECORD)
+		return;
+	r->recording = (struct mt_recording_task){r->pattern, r->o->record_limit};
+	r->task[r->task_count++] = (struct mt_companion_task){
+		.period_ns = MT_RECORDING_PERIOD_MS * 1000000ull,
+		.visit = mt_recording_visit,
+		.context = &r->recording,
+	};
+}
+
 static void start_companion(struct run *r)
 {
 	struct mt_companion_run c = {
@@ -702,6 +790,7 @@ static void start_companion(struct run *r)
 
 	if (add_snapshots(r))
 		mt_complain("cannot allocate memory");
+	add_recording(r);
 	c.task_count = r->task_count;
 	if (mt_companion_start(&c, &r->companion, &err))
 		mt_complain("%s", err.text);
@@ -820,6 +909,6 @@ const struct mt_command mt_cmd_run = {
 		"wrong command "
 		"line.",
 	.examples = examples,
-	.see_also = "memtrack(1), memtrack-report(1), memtrack-environment(7), mtk(5)",
+	.see_also = "memtrack(1), memtrack-report(1), memtrack-environment(7), mtk(5), mtr(5)",
 	.run = run,
 };

@@ -5,8 +5,11 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/units.h"
 #include "cli/find.h"
 #include "formats/mtk_read.h"
+#include "record/recording.h"
+#include "wire/state.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -75,10 +78,76 @@ int mt_loaded_take(struct mt_loaded *l, struct mt_profile *p)
 	return 0;
 }
 
+int mt_load_parse_when(const char *text, struct mt_mtr_when *ret_when, struct mt_err *err)
+{
+	*ret_when = (struct mt_mtr_when){.kind = MT_MTR_AT_END};
+	if (!strcmp(text, "end"))
+		return 0;
+	ret_when->kind = !strcmp(text, "peak") ? MT_MTR_AT_PEAK : MT_MTR_AT_TIME;
+	if (ret_when->kind == MT_MTR_AT_PEAK || !mt_units_parse_time(text, &ret_when->ns))
+		return 0;
+	return mt_err_set(
+		err, -EINVAL,
+		"'--at=%s' is neither a time since the start (as 90s or 1m30s), nor peak, "
+		"nor end",
+		text);
+}
+
+static bool is_recording(const char *path)
+{
+	size_t len = strlen(path);
+
+	return len > 4 && !strcmp(path + len - 4, ".mtr");
+}
+
+/* The profile as it was at l->when. */
+static int go_back(const struct mt_loaded *l, const char *state, struct mt_profile *p,
+		   struct mt_err *err)
+{
+	mt_auto(free) char *path = mt_recording_name(state);
+	mt_auto(mt_mtr) struct mt_mtr m = {.fd = -1};
+	int code;
+
+	if (!path)
+		return mt_err_no_memory(err);
+	if (access(path, F_OK) && p->mode != MT_MODE_RECORD)
+		return mt_err_set(err, -ENOENT,
+				  "'%s' was not recorded with --mode=record: there is no '%s'",
+				  state, path);
+	if (p->process_alive)
+		return mt_err_set(
+			err, -EBUSY,
+			"the recording of '%s' is complete only when its process has ended", state);
+	code = mt_mtr_open(&m, path, err);
+	return code ? code : mt_mtr_to_profile(&m, p, l->when, err);
+}
+
+/* The state file at path, or beside the recording at path. */
+static int read_profile(const struct mt_loaded *l, const char *path, struct mt_profile **ret_p,
+			struct mt_err *err)
+{
+	mt_auto(free) char *state = strdup(path);
+	mt_auto(mt_profile) struct mt_profile *p = NULL;
+	int code;
+
+	if (!state)
+		return mt_err_no_memory(err);
+	if (is_recording(path))
+		state[strlen(state) - 1] = 'k';
+	code = mt_mtk_read(state, &p, err);
+	if (!code && l->when)
+		code = go_back(l, state, p, err);
+	if (code)
+		return code;
+	*ret_p = p;
+	p = NULL;
+	return 0;
+}
+
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)
 {
-	struct mt_profile *p;
-	int code = mt_mtk_read(path, &p, err);
+	struct mt_profile *p = NULL;
+	int code = read_profile(l, path, &p, err);
 
 	if (code)
 		return code;

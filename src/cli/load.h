@@ -8,6 +8,7 @@
 #include "analysis/suppress.h"
 #include "base/err.h"
 #include "cli/command.h"
+#include "formats/mtr_profile.h"
 #include "model/profile.h"
 #include "report/report.h"
 #include "symbolize/symbolize.h"
@@ -17,13 +18,21 @@ struct mt_loaded {
 	struct mt_symbols **symbols;       /* owned; NULL entries: none */
 	size_t count, profile_capacity, symbols_capacity;
 	struct mt_names names; /* refers to this object: do not move it */
+	/* profiles as they were then, from the recordings beside their state files; NULL: as the
+	 * state files tell */
+	const struct mt_mtr_when *when;
 };
 
 /* NULL and all-zero objects are allowed. */
 void mt_loaded_done(struct mt_loaded *l);
 MT_AUTO_DEFINE_INPLACE(mt_loaded, struct mt_loaded, mt_loaded_done)
 
-/* Reads one more state file. 0 or a negative errno value with *err. */
+/*
+ * "peak", "end" or a time since the program's start, for mt_loaded.when. 0 or -EINVAL with *err.
+ */
+int mt_load_parse_when(const char *text, struct mt_mtr_when *ret_when, struct mt_err *err);
+
+/* Reads one more state file, or that of a recording. 0 or a negative errno value with *err. */
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err);
 
 /* Takes over a profile that was read elsewhere; on failure it is freed. 0 or -ENOMEM. */

@@ -17,17 +17,22 @@ MT_INLINE uint64_t mt_hash_u64(uint64_t x)
 	return x;
 }
 
+/* 8 bytes, the lowest first. */
+MT_INLINE uint64_t mt_hash_load(const unsigned char *p)
+{
+	uint64_t w;
+	_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "else byte by byte");
+	__builtin_memcpy(&w, p, sizeof(w));
+	return w;
+}
+
 /* Hash of len bytes, begun with seed. */
 MT_INLINE uint64_t mt_hash_bytes(const void *data, size_t len, uint64_t seed)
 {
 	const unsigned char *p = data;
 	uint64_t h = mt_hash_u64(seed + len);
-	for (; len >= 8; p += 8, len -= 8) {
-		uint64_t w = 0;
-		for (int i = 7; i >= 0; i--)
-			w = w << 8 | p[i];
-		h = mt_hash_u64(h ^ w);
-	}
+	for (; len >= 8; p += 8, len -= 8)
+		h = mt_hash_u64(h ^ mt_hash_load(p));
 	uint64_t w = 0;
 	for (size_t i = len; i-- > 0;)
 		w = w << 8 | p[i];

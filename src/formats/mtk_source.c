@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "wire/stream.h"
 
 enum {
 	ELEM_BYTES_MAX = 65536,
@@ -44,6 +45,7 @@ static const struct {
 	[MT_REGION_SAMPLED] = {"estimates", sizeof(struct mt_state_sampled)},
 	[MT_REGION_CHANGES] = {"changes", sizeof(struct mt_state_change)},
 	[MT_REGION_REQUEST] = {"requests", 1},
+	[MT_REGION_STREAM] = {"event buffers", sizeof(struct mt_stream_buffer)},
 };
 
 uint32_t mt_mtk_elem_bytes(uint32_t kind)

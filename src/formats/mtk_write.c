@@ -66,6 +66,9 @@ static int write_region(const struct mt_mtk_source *s, const struct mt_mtk_regio
 			struct writer *w)
 {
 	w->elem_bytes = r->elem_bytes;
+	w->count = 0;
+	if (r->kind == MT_REGION_STREAM) /* its content is in the recording: record/recording.c */
+		return 0;
 	if (r->kind != MT_REGION_LIVE && r->kind != MT_REGION_LARGE) {
 		w->count = r->count;
 		return mt_mtk_source_walk(s, r, copy_run, w);

@@ -15,6 +15,7 @@
 #include "formats/mtk_write.h"
 #include "formats/mts_read.h"
 #include "record/pattern.h"
+#include "record/recording.h"
 #include "record/statedir.h"
 #include "target/process.h"
 #include "wire/state.h"
@@ -73,20 +74,44 @@ static int is_state_file(const struct dirent *e)
 	return sscanf(e->d_name, "%d.%d.mtk%n", &pid, &seq, &used) == 2 && used && !e->d_name[used];
 }
 
+/* An empty file that nobody has made yet. 0 or a negative errno value. */
+static int reserve(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+/* Both files, or neither. */
+static int reserve_with_recording(const char *path)
+{
+	mt_auto(free) char *recording = mt_recording_name(path);
+	int code = recording ? reserve(path) : -ENOMEM;
+
+	if (code)
+		return code;
+	code = reserve(recording);
+	if (code)
+		unlink(path);
+	return code;
+}
+
 /* The first free name of the pattern, reserved by an empty file. Heap; NULL with *err. */
-static char *reserve_output(const char *path, struct mt_err *err)
+static char *reserve_output(const char *path, bool has_recording, struct mt_err *err)
 {
 	for (unsigned attempt = 1; attempt <= COLLISIONS_MAX; attempt++) {
 		char *numbered = mt_pattern_numbered(path, attempt);
-		int fd = numbered ? open(numbered, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
-				  : -1;
+		int code = !numbered       ? -ENOMEM
+			   : has_recording ? reserve_with_recording(numbered)
+					   : reserve(numbered);
 
-		if (fd >= 0) {
-			close(fd);
+		if (!code)
 			return numbered;
-		}
-		if (!numbered || errno != EEXIST) {
-			mt_err_set_errno(err, numbered ? errno : ENOMEM, "cannot create '%s'",
+		if (!numbered || code != -EEXIST) {
+			mt_err_set_errno(err, code, "cannot create '%s'",
 					 numbered ? numbered : path);
 			free(numbered);
 			return NULL;
@@ -189,23 +214,47 @@ static char *choose_output(const struct job *job, struct mt_err *err)
 		mt_err_no_memory(err);
 		return NULL;
 	}
-	return reserve_output(path, err);
+	return reserve_output(path, mt_recording_is_there(&job->header), err);
+}
+
+/* Writes the finished state and recording at the reserved places. 0 or a negative errno value. */
+static int write_files(const struct job *job, const char *path, const char *recording,
+		       struct mt_err *err)
+{
+	struct mt_mtk_finish finish = find_end(&job->header, job->is_last, job->end);
+	mt_auto(free) char *recorded = NULL;
+	int code = 0;
+
+	calibrate(&job->header, job->is_last && job->end && job->end->pid == job->header.pid,
+		  &finish);
+	if (recording)
+		code = mt_recording_finish(job->file, job->shown, job->pattern, &recorded, err);
+	if (!code)
+		code = mt_mtk_compact(job->file, path, &finish, err);
+	if (!code && recording)
+		code = mt_recording_move(recorded, recording, err);
+	return code;
 }
 
 /* 0: moved, *ret_path is the new place. */
 static int move_file(const struct job *job, char **ret_path, struct mt_err *err)
 {
-	struct mt_mtk_finish finish = find_end(&job->header, job->is_last, job->end);
 	char *path = choose_output(job, err);
-	int code;
+	mt_auto(free) char *recording = NULL;
+	int code = 0;
 
-	calibrate(&job->header, job->is_last && job->end && job->end->pid == job->header.pid,
-		  &finish);
 	if (!path)
 		return err->code ? err->code : -ENOMEM;
-	code = mt_mtk_compact(job->file, path, &finish, err);
+	if (mt_recording_is_there(&job->header)) {
+		recording = mt_recording_name(path);
+		code = recording ? 0 : mt_err_no_memory(err);
+	}
+	if (!code)
+		code = write_files(job, path, recording, err);
 	if (code) {
-		unlink(path); /* our empty placeholder: compact leaves it alone when it fails */
+		unlink(path); /* a placeholder, or a state whose recording could not be moved */
+		if (recording)
+			unlink(recording);
 		free(path);
 		return code;
 	}

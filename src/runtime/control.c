@@ -11,6 +11,7 @@
 #include "runtime/sampler.h"
 #include "runtime/sites.h"
 #include "runtime/storage.h"
+#include "runtime/stream.h"
 
 enum { RAIL_SAMPLES = 64 };
 static const uint32_t NEVER = UINT32_MAX; /* no control word: requests do not get that far */
@@ -20,6 +21,7 @@ void mt_control_forget(void)
 	mt_rt.control_lock = 0;
 	mt_rt.filter = NULL;
 	mt_rt.counting = 0;
+	mt_stream_forget();
 }
 
 static int is_light(uint32_t mode)
@@ -100,6 +102,11 @@ static int set_mode_locked(uint32_t mode, uint32_t every, uint64_t interval_byte
 					    all ? 0 : every, every || all ? 0 : interval_bytes);
 		if (!regime)
 			return -MT_ENOSPC;
+	}
+	if (mode == MT_MODE_RECORD) {
+		int err = mt_stream_start();
+		if (err)
+			return err;
 	}
 	if (is_light(mode))
 		__atomic_store_n(&mt_rt.counting, 1, __ATOMIC_RELEASE);
@@ -313,7 +320,9 @@ static void take_locked(struct mt_thread *t)
 	if (light && !t->stats)
 		mt_control_give_stats(t);
 	t->light = (uint32_t)light;
-	mt_thread_set_light(t, light);
+	t->streaming = p->mode == MT_MODE_RECORD;
+	mt_stream_go_slow(t); /* there may have been allocations that are not in the stream */
+	mt_thread_set_ways(t, !light && !t->streaming, light);
 	t->sample_all = ordinary_sizes(t);
 	t->control = on && !light ? mt_rt.control_word : NEVER;
 	t->light_control = on && light ? mt_rt.control_word : NEVER;

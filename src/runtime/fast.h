@@ -14,6 +14,7 @@
 #include "runtime/index.h"
 #include "runtime/record.h"
 #include "runtime/sites.h"
+#include "runtime/stream.h"
 
 MT_INLINE uint32_t mt_now(void)
 {
@@ -125,12 +126,21 @@ MT_INLINE uint32_t *mt_fast_slot(uint64_t address)
 	return slot;
 }
 
+/* Whether the thread is known to record its events (stream.h), or not to; a constant where these
+ * are inlined. */
+enum mt_fast_mode { MT_FAST_FULL, MT_FAST_STREAM, MT_FAST_ANY };
+
+MT_INLINE int mt_fast_streams(const struct mt_thread *t, enum mt_fast_mode mode)
+{
+	return mode == MT_FAST_STREAM || (mode == MT_FAST_ANY && MT_UNLIKELY(t->streaming));
+}
+
 /*
  * A new block of the malloc heap, which the index has at `slot`. 1, or 0: not ordinary (cell 0
  * never is), nothing is changed.
  */
 MT_INLINE int mt_fast_alloc(struct mt_thread *t, uint32_t *slot, uint64_t address, size_t size,
-			    uint32_t cell)
+			    uint32_t cell, enum mt_fast_mode mode)
 {
 	struct mt_state_thread *row = t->row;
 	struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
@@ -164,12 +174,17 @@ MT_INLINE int mt_fast_alloc(struct mt_thread *t, uint32_t *slot, uint64_t addres
 	if (live > row->peak_bytes)
 		mt_count_peak(row, live, single);
 	mt_take_next(t);
-	mt_fill_record(slot, r, 0, address, (uint32_t)size, cell, mt_now(), sequence);
+	uint32_t unit = mt_now();
+	mt_fill_record(slot, r, 0, address, (uint32_t)size, cell, unit, sequence);
+	if (mt_fast_streams(t, mode))
+		mt_stream_alloc(t, cell, (uint32_t)size, unit);
 	return 1;
 }
 
-/* A block of the malloc heap goes. 1, or 0: not ordinary, nothing is changed. */
-MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address)
+/*
+ * A block of the malloc heap goes. 1, or 0: not ordinary, nothing is changed.
+ */
+MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address, enum mt_fast_mode mode)
 {
 	struct mt_state_thread *row = t->row;
 	struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
@@ -201,7 +216,10 @@ MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address)
 	}
 	c->frees++;
 	c->freed_bytes = cell_freed;
-	mt_count_saturating(&c->lifetime[mt_state_life_bucket(mt_now() - l->unit)]);
+	uint32_t unit = mt_now();
+	mt_count_saturating(&c->lifetime[mt_state_life_bucket(unit - l->unit)]);
+	if (mt_fast_streams(t, mode))
+		mt_stream_free_own(t, l->cell, l->sequence, unit);
 	l->sequence = t->free_head;
 	t->free_head = r;
 	t->free_count++;

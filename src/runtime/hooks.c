@@ -101,27 +101,11 @@ MT_NOINLINE static void *light_malloc_slow(void *p, size_t size)
 	return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, &caller, 0);
 }
 
-/* A thread that is not tracked yet, or a nested call. */
-MT_NOINLINE static void *first_malloc(size_t size)
-{
-	struct mt_caller caller = MT_CALLER();
-	return malloc_slow(MT_FAMILY_PLAIN, size, &caller);
-}
-
-MT_NOINLINE static void *light_malloc(size_t size)
-{
-	struct mt_thread *t = mt_thread_self_light();
-	if (MT_UNLIKELY(!t))
-		return first_malloc(size);
-	void *p = mt_original[MT_FAMILY_PLAIN].malloc(size);
-	enum mt_light counted = mt_light_alloc(t, p, size);
-	if (MT_LIKELY(counted == MT_LIGHT_DONE))
-		return p;
-	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : light_malloc_slow(p, size);
-}
-
-/* Calls of record.c are the last thing done, so the path past them needs no saved registers. */
-MT_INLINE void *do_malloc(enum mt_family family, size_t size)
+/*
+ * A malloc of any family. mode: what is known of the thread. Calls of record.c are the last thing
+ * done, so the path past them needs no saved registers.
+ */
+MT_INLINE void *tracked_malloc(enum mt_family family, size_t size, enum mt_fast_mode mode)
 {
 	uint32_t cell;
 	struct mt_thread *t = mt_enter_quick((uintptr_t)__builtin_dwarf_cfa());
@@ -141,9 +125,32 @@ MT_INLINE void *do_malloc(enum mt_family family, size_t size)
 	if (MT_UNLIKELY(!mt_capture_known(&t->capture, c.sp, c.ra, c.fp, t->tag + MT_CALL_MALLOC,
 					  &cell)))
 		return mt_record_malloc_unknown(t, p, size, c.sp, c.ra, c.fp);
-	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell)))
+	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell, mode)))
 		return mt_record_malloc_in_cell(t, p, size, cell);
 	return mt_leave_quick(t) ? settle_and_return(p) : p;
+}
+
+/* In recording mode. Also of a thread that is not tracked yet, and a nested call: both go slow. */
+MT_NOINLINE static void *recording_malloc(size_t size)
+{
+	return tracked_malloc(MT_FAMILY_PLAIN, size, MT_FAST_STREAM);
+}
+
+MT_NOINLINE static void *light_malloc(size_t size)
+{
+	struct mt_thread *t = mt_thread_self_light();
+	if (MT_UNLIKELY(!t))
+		return recording_malloc(size);
+	void *p = mt_original[MT_FAMILY_PLAIN].malloc(size);
+	enum mt_light counted = mt_light_alloc(t, p, size);
+	if (MT_LIKELY(counted == MT_LIGHT_DONE))
+		return p;
+	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : light_malloc_slow(p, size);
+}
+
+MT_INLINE void *do_malloc(enum mt_family family, size_t size)
+{
+	return tracked_malloc(family, size, family == MT_FAMILY_PLAIN ? MT_FAST_FULL : MT_FAST_ANY);
 }
 
 MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct mt_caller caller)
@@ -178,45 +185,63 @@ MT_COLD static void step_and_free(struct mt_thread *t, void *p)
 	mt_original[MT_FAMILY_PLAIN].free(p);
 }
 
-/* As light_malloc(). */
-MT_NOINLINE static void light_free(void *p)
-{
-	struct mt_thread *t = mt_thread_self_light();
-	if (MT_LIKELY(t && p)) {
-		enum mt_light counted = mt_light_free(t, p);
-		if (MT_LIKELY(counted == MT_LIGHT_DONE)) {
-			mt_original[MT_FAMILY_PLAIN].free(p);
-			return;
-		}
-		if (counted == MT_LIGHT_STEP) {
-			step_and_free(t, p);
-			return;
-		}
-	}
-	free_slow(MT_FAMILY_PLAIN, p, NULL, (uintptr_t)__builtin_dwarf_cfa());
-}
-
 MT_COLD static void settle_and_free(enum mt_family family, void *p)
 {
 	mt_settle();
 	mt_original[family].free(p);
 }
 
-MT_INLINE void do_free(enum mt_family family, void *p)
+/* t: the calling thread's own, or NULL. */
+MT_INLINE void tracked_free(enum mt_family family, void *p, struct mt_thread *t,
+			    enum mt_fast_mode mode)
 {
 	uintptr_t sp = (uintptr_t)__builtin_dwarf_cfa();
-	struct mt_thread *t = mt_thread_self_full();
-	if (family == MT_FAMILY_PLAIN && MT_UNLIKELY(!t)) {
-		light_free(p);
-		return;
-	}
 	t = mt_enter_as(t, sp);
-	if (MT_UNLIKELY(!t || !mt_original[family].free || !mt_fast_free(t, (uint64_t)p)))
+	if (MT_UNLIKELY(!t || !mt_original[family].free || !mt_fast_free(t, (uint64_t)p, mode)))
 		free_slow(family, p, t, sp);
 	else if (mt_leave_quick(t))
 		settle_and_free(family, p);
 	else
 		mt_original[family].free(p);
+}
+
+/* As recording_malloc(). */
+MT_NOINLINE static void recording_free(void *p)
+{
+	tracked_free(MT_FAMILY_PLAIN, p, mt_thread_self(), MT_FAST_STREAM);
+}
+
+MT_NOINLINE static void light_free_slow(void *p)
+{
+	free_slow(MT_FAMILY_PLAIN, p, NULL, (uintptr_t)__builtin_dwarf_cfa());
+}
+
+/* As light_malloc(). */
+MT_NOINLINE static void light_free(void *p)
+{
+	struct mt_thread *t = mt_thread_self_light();
+	if (MT_UNLIKELY(!t)) {
+		recording_free(p);
+		return;
+	}
+	enum mt_light counted = MT_LIKELY(p != NULL) ? mt_light_free(t, p) : MT_LIGHT_NO;
+	if (MT_LIKELY(counted == MT_LIGHT_DONE))
+		mt_original[MT_FAMILY_PLAIN].free(p);
+	else if (counted == MT_LIGHT_STEP)
+		step_and_free(t, p);
+	else
+		light_free_slow(p);
+}
+
+MT_INLINE void do_free(enum mt_family family, void *p)
+{
+	struct mt_thread *t = mt_thread_self_full();
+	if (family != MT_FAMILY_PLAIN)
+		tracked_free(family, p, t ? t : mt_thread_self(), MT_FAST_ANY);
+	else if (MT_UNLIKELY(!t))
+		light_free(p);
+	else
+		tracked_free(family, p, t, MT_FAST_FULL);
 }
 
 typedef void *(*realloc_function)(void *, size_t);
@@ -241,6 +266,16 @@ MT_INLINE void *do_realloc(enum mt_family family, const struct mt_realloc *r,
 	return mt_record_realloc(how, t, r, caller, 0);
 }
 
+enum { PAGE_BYTES = 4096 };
+
+static void *finish_aligned(struct mt_thread *t, void *p, size_t align, size_t size,
+			    const struct mt_caller *caller)
+{
+	if (MT_UNLIKELY(t->streaming) && p)
+		mt_stream_before_aligned(t, align);
+	return mt_finish_alloc(t, p, size, MT_CALL_ALIGNED, caller, 0);
+}
+
 MT_INLINE int do_posix_memalign(enum mt_family family, void **out, size_t align, size_t size,
 				struct mt_caller caller)
 {
@@ -256,7 +291,7 @@ MT_INLINE int do_posix_memalign(enum mt_family family, void **out, size_t align,
 	if (how != MT_ENTER_TRACK)
 		mt_record_nested(how, t, err ? NULL : *out);
 	else
-		mt_finish_alloc(t, err ? NULL : *out, size, MT_CALL_ALIGNED, &caller, 0);
+		finish_aligned(t, err ? NULL : *out, align, size, &caller);
 	return err;
 }
 
@@ -270,7 +305,7 @@ MT_INLINE void *do_aligned(enum mt_family family, void *(*original)(size_t, size
 	void *p = original ? original(align, size) : no_memory();
 	if (how != MT_ENTER_TRACK)
 		return mt_record_nested(how, t, p);
-	return mt_finish_alloc(t, p, size, MT_CALL_ALIGNED, &caller, 0);
+	return finish_aligned(t, p, align, size, &caller);
 }
 
 /* valloc and pvalloc */
@@ -281,7 +316,7 @@ static void *do_page_aligned(void *(*original)(size_t), size_t size, struct mt_c
 	void *p = original ? original(size) : no_memory();
 	if (how != MT_ENTER_TRACK)
 		return mt_record_nested(how, t, p);
-	return mt_finish_alloc(t, p, size, MT_CALL_ALIGNED, &caller, 0);
+	return finish_aligned(t, p, PAGE_BYTES, size, &caller);
 }
 
 /* As light_malloc(): the other last step of the hook, with all that full mode needs. */

@@ -8,8 +8,16 @@
 #include "elf/loader.h"
 #include "runtime/sampler.h"
 #include "wire/state.h"
+#include "wire/stream.h"
 
-enum { MAX_BYTES_LEAST = 1 << 20, EVERY_MAX = 65536 };
+enum {
+	MAX_BYTES_LEAST = 1 << 20,
+	EVERY_MAX = 65536,
+	ON_FULL_WAIT_NS = 100000000,
+	RECORD_BUFFERS = 64 << 20,
+	RECORD_BUFFERS_LEAST = 256 << 10,
+	RECORD_BUFFERS_MOST = 1 << 30,
+};
 
 struct word {
 	const char *at;
@@ -82,6 +90,7 @@ static int read_mode(struct word w, uint32_t *ret_mode)
 		{"full", MT_MODE_FULL},
 		{"stats", MT_MODE_STATS},
 		{"sample", MT_MODE_SAMPLE},
+		{"record", MT_MODE_RECORD},
 	};
 	for (size_t i = 0; i < MT_ARRAY_LEN(modes); i++)
 		if (word_is(w, modes[i].name)) {
@@ -157,6 +166,49 @@ static int set_wish(struct mt_wishes *wishes, struct word name, struct word valu
 	return 1;
 }
 
+/* Nanoseconds: a number with ms or s. */
+static int parse_time(struct word w, uint64_t *ret_ns)
+{
+	const char *s = w.at;
+	uint64_t v, scale;
+	struct word unit;
+	if (!w.len || mt_fmt_parse_u64(&s, &v))
+		return -MT_EINVAL;
+	unit = (struct word){s, (size_t)(w.at + w.len - s)};
+	scale = word_is(unit, "ms") ? 1000000 : word_is(unit, "s") ? 1000000000 : 0;
+	return !scale || __builtin_mul_overflow(v, scale, ret_ns) ? -MT_EINVAL : 0;
+}
+
+/* drop, wait, wait:TIME */
+static int parse_on_full(struct word w, struct mt_options *o)
+{
+	o->on_full = MT_ON_FULL_WAIT;
+	o->wait_ns = ON_FULL_WAIT_NS;
+	if (word_is(w, "wait"))
+		return 0;
+	if (w.len > 5 && mt_mem_equal(w.at, "wait:", 5))
+		return parse_time((struct word){w.at + 5, w.len - 5}, &o->wait_ns);
+	o->on_full = MT_ON_FULL_DROP;
+	return word_is(w, "drop") ? 0 : -MT_EINVAL;
+}
+
+/* Options of recording mode. */
+static int set_record_option(struct mt_options *o, struct word name, struct word value)
+{
+	if (word_is(name, "on-full"))
+		return parse_on_full(value, o);
+	if (word_is(name, "record-limit"))
+		return parse_size(value, &o->record_limit);
+	if (word_is(name, "record-buffers")) {
+		int err = parse_size(value, &o->record_buffers);
+		return err || o->record_buffers < RECORD_BUFFERS_LEAST ||
+				       o->record_buffers > RECORD_BUFFERS_MOST
+			       ? -MT_EINVAL
+			       : 0;
+	}
+	return -MT_EINVAL;
+}
+
 static int set_option(struct mt_options *o, struct word name, struct word value)
 {
 	uint64_t v = 0;
@@ -202,7 +254,7 @@ static int set_option(struct mt_options *o, struct word name, struct word value)
 	} else if (word_is(name, "output")) {
 		err = value.len ? copy_word(o->output, sizeof(o->output), value) : -MT_EINVAL;
 	} else {
-		err = -MT_EINVAL;
+		err = set_record_option(o, name, value);
 	}
 	return err;
 }
@@ -393,6 +445,7 @@ int mt_options_read(char **envp, struct mt_options *ret_options, char *error, si
 	o->heaps = 15;
 	o->max_size = UINT64_MAX;
 	o->leak_threshold = 4096;
+	o->record_buffers = RECORD_BUFFERS;
 	if (mode && *mode && read_mode_word(mode, o)) {
 		complain(error, bytes, "MEMTRACK_MODE", (struct word){mode, mt_str_len(mode)});
 		return -MT_EINVAL;

@@ -40,6 +40,10 @@ struct mt_options {
 	uint64_t max_cpu_percent; /* sampling: of a thread's time, 0: no bound */
 	uint64_t min_anon_bytes;  /* sampling begins when the process has so much anonymous memory
 				   */
+	uint32_t on_full;         /* enum mt_stream_on_full */
+	uint64_t wait_ns;         /* MT_ON_FULL_WAIT: at most this long */
+	uint64_t record_limit;    /* bytes of a recording, 0: none */
+	uint64_t record_buffers;  /* bytes of the event stream's buffers */
 	char output[MT_PATH_MAX]; /* pattern, absolute; "" when the launcher decides */
 	char state_dir[MT_PATH_MAX]; /* from the launcher; "" else */
 	char text[512];              /* options as understood, for the header */

@@ -18,6 +18,7 @@
 #include "runtime/record.h"
 #include "runtime/sites.h"
 #include "runtime/storage.h"
+#include "runtime/stream.h"
 #include "runtime/verify.h"
 
 struct mt_rt mt_rt;

@@ -331,6 +331,8 @@ static void count_block(struct mt_thread *t, uint64_t address, uint64_t size, ui
 	count_live(t->row);
 	b.unit = mt_now();
 	enter_block(t, address, &b);
+	if (MT_UNLIKELY(t->streaming))
+		mt_stream_block(t, cell, size, b.unit);
 }
 
 /* A block that the options leave out: in the totals, and its free will be. */
@@ -398,7 +400,8 @@ void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_ca
 	}
 	uint32_t *slot = mt_fast_slot((uint64_t)p);
 	uint32_t cell = find_cell(t, t->tag + call, source, caller);
-	if (MT_UNLIKELY(!mt_is_plain(size) || !mt_fast_alloc(t, slot, (uint64_t)p, size, cell)))
+	if (MT_UNLIKELY(!mt_is_plain(size) ||
+			!mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_ANY)))
 		count_in_cell(t, (uint64_t)p, size, cell);
 	if (MT_UNLIKELY(mt_rt.options.verify) && cell && !t->verify_in--)
 		mt_verify_capture(t, cell);
@@ -419,7 +422,7 @@ void *mt_record_malloc_unknown(struct mt_thread *t, void *p, size_t size, uintpt
 	uint32_t cell = mt_capture_unknown(&t->capture, sp, ra, fp, tag);
 	if (!cell)
 		cell = mt_site_cell(t, tag, 0);
-	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell)))
+	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_ANY)))
 		count_in_cell(t, (uint64_t)p, size, cell);
 	mt_leave(t);
 	return p;
@@ -529,6 +532,9 @@ void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_real
 	if (cell)
 		count_cell_free(&mt_rt.cells[cell], weight, gone->unit, 1);
 	count_live(t->row);
+	/* what was sampled has its number from another count */
+	if (MT_UNLIKELY(t->streaming) && gone->cell && !regime_of(gone->cell))
+		mt_stream_free(t, gone->cell, gone->sequence);
 	if (gone->record)
 		give_record(t, gone->record);
 	if (MT_UNLIKELY(gone->counted))
@@ -697,6 +703,8 @@ void *mt_record_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_
 		mt_leave(t);
 		return p;
 	}
+	if (MT_UNLIKELY(t->streaming) && known && gone.cell)
+		mt_stream_before_realloc(t);
 	if (r->old) {
 		mt_count(&t->row->reallocs, 1);
 		uint64_t was = gone.counted ? gone.usable : gone.size; /* 0: not known */

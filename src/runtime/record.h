@@ -169,6 +169,8 @@ MT_INLINE void *mt_finish_alloc(struct mt_thread *t, void *p, size_t size, enum 
 			mt_control_take(t);
 		if (MT_LIKELY(mt_recording()))
 			mt_record_alloc(t, p, size, call, caller, source);
+		else
+			t->stream.before = 0; /* of realloc, say */
 	}
 	mt_leave(t);
 	return p;

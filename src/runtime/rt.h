@@ -69,6 +69,25 @@ struct mt_cell_map {
 	uint32_t mask, used;
 };
 
+/* The thread's place in the event stream: see stream.h. */
+struct mt_stream {
+	uint32_t used;     /* bytes of codes in the open buffer */
+	uint32_t end;      /* from here on, or when the next event is not ordinary (0): slow way */
+	uint32_t sequence; /* of the last allocation that is in the stream */
+	uint32_t unit;     /* last time in the buffer */
+	struct mt_stream_buffer *buffer; /* NULL: none is open */
+	uint32_t before;    /* said of the next allocation: log2 of its alignment + 1, and a bit */
+	uint32_t number;    /* of the row's next buffer */
+	uint32_t row;       /* for which the number counts */
+	uint32_t retry;     /* events until a free buffer is looked for again */
+	uint64_t lost;      /* events since the last buffer */
+	uint32_t highest;   /* cell in the stream */
+	uint32_t far_freed; /* sequence of the last block that was freed by a far code */
+	uint64_t near[128]; /* cell << 32 | size: see mt_stream_hash() */
+	uint64_t far[1024];
+};
+#define MT_STREAM_BEFORE_REALLOC 0x80000000u
+
 /* Per thread; owner thread only, unless said otherwise. Found by mt_thread_self(). */
 struct mt_thread {
 	volatile uintptr_t depth; /* inside the tracker: stack pointer of the hook; else 0 */
@@ -86,6 +105,7 @@ struct mt_thread {
 	uint32_t light_control;       /* light modes, switched on: likewise */
 	uint32_t control_taken;       /* the control word that these settings belong to */
 	uint32_t policy_taken;        /* mt_rt.policy.count likewise */
+	uint32_t streaming;           /* 1: recording mode: events go into the stream as well */
 	uint32_t light;               /* 1: blocks are counted, few are recorded: see light.h */
 	uint32_t family;              /* enum mt_family of the present call, for usable sizes */
 	int64_t sample_left;          /* bytes until the next sample point */
@@ -115,6 +135,7 @@ struct mt_thread {
 	struct mt_cell_map cells;
 	struct mt_deferred deferred[MT_DEFERRED_MAX];
 	struct mt_cell_entry small_map[16];
+	struct mt_stream stream;
 	struct mt_capture capture;
 };
 
@@ -169,6 +190,7 @@ struct mt_rt {
 	uint32_t compare_pid; /* 1: fork is noticed by getpid, mt_rt_wipe[0] stays 0 */
 	uint32_t sandboxed;   /* enum mt_sandbox */
 	uint32_t no_ticks;    /* 1: the program made reading the time-stamp counter a fault */
+	uint32_t streaming;   /* 1: the event stream was begun */
 	int pid;
 	uint64_t tick_start;
 	uint32_t unit_shift;

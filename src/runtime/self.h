@@ -16,7 +16,7 @@ extern __thread struct mt_thread *mt_self __attribute__((tls_model("initial-exec
 
 /*
  * What the hooks of malloc and free look at first: the same, but NULL while the thread records in a
- * light mode. So neither way of theirs pays for the other.
+ * light mode, or its events as well. So no way of theirs pays for another.
  */
 extern __thread struct mt_thread *mt_self_full __attribute__((tls_model("initial-exec"))) MT_HIDDEN;
 
@@ -45,10 +45,10 @@ MT_INLINE struct mt_thread *mt_thread_self_light(void)
 	return mt_self_light;
 }
 
-/* t: the calling thread's own. */
-MT_INLINE void mt_thread_set_light(struct mt_thread *t, int light)
+/* t: the calling thread's own; at most one of the two, none: recording mode. */
+MT_INLINE void mt_thread_set_ways(struct mt_thread *t, int full, int light)
 {
-	mt_self_full = light ? NULL : t;
+	mt_self_full = full ? t : NULL;
 	mt_self_light = light ? t : NULL;
 }
 

@@ -13,10 +13,11 @@
 #include "core/mem.h"
 #include "core/sys.h"
 #include "runtime/lock.h"
+#include "wire/stream.h"
 
 struct plan {
-	uint16_t kind;
-	uint16_t elem_bytes;
+	uint32_t kind;
+	uint32_t elem_bytes;
 	uint32_t least;    /* capacity below which there is no point in starting */
 	uint64_t capacity; /* when nothing limits us */
 };
@@ -39,6 +40,8 @@ static const struct plan plan[] = {
 	{MT_REGION_SAMPLED, sizeof(struct mt_state_sampled), 512, 4 << 20},
 	{MT_REGION_CHANGES, sizeof(struct mt_state_change), 64, MT_CHANGES_MAX},
 	{MT_REGION_REQUEST, 1, MT_REQUEST_BYTES, MT_REQUEST_BYTES},
+	/* as many as the options say */
+	{MT_REGION_STREAM, sizeof(struct mt_stream_buffer), 4, 0},
 };
 
 enum { GROW_LEAST = 16384, GROW_MOST = 1 << 20, LIMIT_SHARE = 8, LIMITED = -4096 };
@@ -50,6 +53,12 @@ static uint64_t size_limit(void)
 	mt_sys_getrlimit(MT_RLIMIT_AS, &as);
 	mt_sys_getrlimit(MT_RLIMIT_FSIZE, &fsize);
 	return MT_MIN(as.cur / LIMIT_SHARE, fsize.cur);
+}
+
+static uint64_t wanted(const struct plan *p)
+{
+	return p->kind == MT_REGION_STREAM ? mt_rt.options.record_buffers / p->elem_bytes + 1
+					   : p->capacity;
 }
 
 /*
@@ -66,7 +75,7 @@ static uint64_t lay_out(struct mt_state_region *region, unsigned shift)
 		int is_threads =
 			plan[i].kind == MT_REGION_THREADS || plan[i].kind == MT_REGION_STATS;
 		unsigned by = is_threads ? shift / 2 : shift;
-		r->capacity = MT_MAX(plan[i].capacity >> by, plan[i].least);
+		r->capacity = MT_MAX(wanted(&plan[i]) >> by, plan[i].least);
 		r->offset = at;
 		at = MT_ALIGN_UP(at + r->capacity * r->elem_bytes, 65536);
 	}

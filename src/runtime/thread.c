@@ -13,6 +13,7 @@
 #include "runtime/lock.h"
 #include "runtime/record.h"
 #include "runtime/storage.h"
+#include "runtime/stream.h"
 
 enum { STATES_MAX = 65536, REUSE_PROBES = 16, FRESH_ROWS = 4096, MEMO_AFTER = 64 };
 
@@ -155,6 +156,7 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	}
 	if (fresh)
 		mt_capture_init(&t->capture, mt_rt.options.depth);
+	mt_stream_new_owner(t, fresh);
 	t->depth = 0;
 	t->held_count = 0;
 	t->tag = 0;
@@ -183,6 +185,7 @@ MT_COLD void mt_thread_renew(struct mt_thread *t)
 	t->free_head = t->free_count = 0;
 	t->fresh_next = t->fresh_end = 0;
 	t->last_pointer = 0;
+	t->stream.end = t->stream.before = 0;
 	t->capture.generation = 0;
 	mt_capture_reset(&t->capture);
 }

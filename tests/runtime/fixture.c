@@ -162,6 +162,7 @@ int fixture_begin(const struct fixture_config *config)
 	mt_rt.options.heaps = 15;
 	mt_rt.options.max_size = UINT64_MAX;
 	mt_rt.options.max_bytes = config->max_bytes;
+	mt_rt.options.record_buffers = 1 << 20;
 	use_directory(config->directory);
 	mt_rt.pid = getpid();
 	fresh_modules();
@@ -239,7 +240,7 @@ struct mt_thread *fixture_thread(void)
 
 void fixture_free(struct mt_thread *t, uint64_t address)
 {
-	if (!mt_fast_free(t, address))
+	if (!mt_fast_free(t, address, MT_FAST_FULL))
 		mt_record_free(t, (void *)address);
 }
 

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two readings of the recording: the first finds the step at which to stop and that of the highest
+ * peak before it, and what is missing in all; the second counts up to there.
+ */
+#include "formats/mtr_profile.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/map.h"
+#include "formats/mtr_events.h"
+#include "wire/state.h"
+
+/* What the first reading found. Steps count from 1. */
+struct plan {
+	uint64_t steps; /* to be counted */
+	uint64_t peak_step, peak_bytes;
+	struct mt_mtr_losses whole;
+};
+
+struct counting {
+	struct mt_profile *p;
+	struct mt_map cell_of;  /* site << 32 | thread -> cell */
+	uint32_t *last;         /* owned; by thread: sequence of its last allocation */
+	int64_t *site_live;     /* owned; bytes now, by site */
+	int64_t *site_count;    /* owned; blocks now, by site */
+	uint64_t unknown_cells; /* steps of a cell that is not in the profile */
+};
+
+/* ---- the first reading ---- */
+
+static bool is_past(struct mt_profile *p, const struct mt_mtr_when *when, uint64_t unit)
+{
+	return when->kind == MT_MTR_AT_TIME && mt_profile_clock_ns(&p->clock, unit) > when->ns;
+}
+
+static int find_steps(const struct mt_mtr *m, struct mt_profile *p, const struct mt_mtr_when *when,
+		      struct plan *ret)
+{
+	mt_auto(mt_mtr_events) struct mt_mtr_events *e = mt_mtr_events_new(m);
+	struct mt_mtr_step s;
+	struct plan plan = {0};
+	uint64_t step = 0, live = 0;
+	bool past = false;
+	int r;
+
+	if (!e)
+		return -ENOMEM;
+	while ((r = mt_mtr_events_next(e, &s)) == 1) {
+		past = past || is_past(p, when, s.unit);
+		if (past)
+			continue; /* only for what is missing */
+		step++;
+		live -= s.gone.size;
+		live += s.made.size;
+		if (live > plan.peak_bytes) {
+			plan.peak_bytes = live;
+			plan.peak_step = step;
+		}
+	}
+	plan.steps = when->kind == MT_MTR_AT_PEAK ? plan.peak_step : step;
+	plan.whole = mt_mtr_events_losses(e);
+	*ret = plan;
+	return r;
+}
+
+/* ---- everything back to nothing ---- */
+
+static void clear_thread(struct mt_profile_thread *t, bool keeps_others)
+{
+	for (uint32_t c = MT_CLASS_MALLOC; c <= (keeps_others ? 0u : MT_CLASS_CUSTOM); c++)
+		t->heap[c] = (struct mt_profile_counts){0};
+	t->live_bytes = t->peak_bytes = 0;
+	t->reallocs = t->realloc_grown = t->temporaries = 0;
+	t->unplaced_allocs = t->unplaced_bytes = t->untracked_allocs = t->untracked_bytes = 0;
+	t->filtered_allocs = t->filtered_bytes = t->nested_frees = 0;
+}
+
+static void clear_cell(struct mt_profile *p, struct mt_profile_cell *c, bool keeps_others)
+{
+	if (keeps_others && p->site[c->site].heap)
+		return;
+	c->counts = (struct mt_profile_counts){0};
+	c->live_count = c->live_bytes = 0;
+	memset(c->lifetime, 0, sizeof(c->lifetime));
+	if (c->hist)
+		memset(p->hist[c->hist], 0, sizeof(p->hist[c->hist]));
+}
+
+static void clear(struct mt_profile *p, bool keeps_others)
+{
+	for (uint32_t i = 1; i < p->thread_count; i++)
+		clear_thread(&p->thread[i], keeps_others);
+	for (uint32_t i = 1; i < p->cell_count; i++)
+		clear_cell(p, &p->cell[i], keeps_others);
+	for (uint32_t i = 1; i < p->site_count; i++) {
+		struct mt_profile_site *s = &p->site[i];
+
+		if (keeps_others && s->heap)
+			continue;
+		s->counts = (struct mt_profile_counts){0};
+		s->live_count = s->live_bytes = s->peak_bytes = s->peak_bound_bytes = 0;
+		s->at_peak_bytes = s->at_peak_count = 0;
+	}
+	for (uint32_t i = 0; i < (keeps_others ? 1 : p->heap_count); i++) {
+		p->heap[i].counts = (struct mt_profile_counts){0};
+		p->heap[i].live_count = p->heap[i].live_bytes = 0;
+	}
+	p->totals = (struct mt_profile_counts){0};
+	p->reallocs = 0;
+	p->notes &= ~(uint64_t)MT_NOTE_PEAK_BOUNDED;
+}
+
+/* ---- the second reading ---- */
+
+static void count_made(struct counting *c, const struct mt_mtr_step *s)
+{
+	struct mt_profile *p = c->p;
+	struct mt_profile_cell *cell = &p->cell[s->made.cell];
+	struct mt_profile_thread *t = &p->thread[cell->thread];
+	uint32_t bucket = mt_state_size_bucket(s->made.size), site = cell->site;
+
+	cell->counts.allocs++;
+	cell->counts.bytes += s->made.size;
+	if (cell->hist && p->hist[cell->hist][bucket] < UINT32_MAX)
+		p->hist[cell->hist][bucket]++;
+	t->heap[MT_CLASS_MALLOC].allocs++;
+	t->heap[MT_CLASS_MALLOC].bytes += s->made.size;
+	t->live_bytes += (int64_t)s->made.size;
+	t->peak_bytes = MT_MAX(t->peak_bytes, t->live_bytes);
+	c->last[cell->thread] = s->made.sequence;
+	c->site_count[site]++;
+	c->site_live[site] += (int64_t)s->made.size;
+	if (c->site_live[site] > (int64_t)p->site[site].peak_bytes)
+		p->site[site].peak_bytes = (uint64_t)c->site_live[site];
+}
+
+static void count_gone(struct counting *c, const struct mt_mtr_step *s)
+{
+	struct mt_profile *p = c->p;
+	uint32_t site = p->cell[s->gone.cell].site;
+	uint64_t number = s->gone.cell;
+	struct mt_profile_thread *t =
+		&p->thread[s->thread < p->thread_count ? s->thread : s->gone.thread];
+	struct mt_profile_cell *cell;
+	uint64_t age = s->unit - MT_MIN(s->unit, s->gone.born);
+	bool is_temporary = s->kind == MT_MTR_STEP_FREE && s->gone.thread == s->thread &&
+			    s->gone.sequence == c->last[s->gone.thread];
+
+	mt_map_get(&c->cell_of, (uint64_t)site << 32 | s->thread, &number);
+	cell = &p->cell[number];
+	cell->counts.frees++;
+	cell->counts.freed_bytes += s->gone.size;
+	cell->counts.temporaries += is_temporary;
+	cell->lifetime[mt_state_life_bucket((uint32_t)MT_MIN(age, UINT32_MAX))]++;
+	t->heap[MT_CLASS_MALLOC].frees++;
+	t->heap[MT_CLASS_MALLOC].freed_bytes += s->gone.size;
+	t->heap[MT_CLASS_MALLOC].temporaries += is_temporary;
+	t->temporaries += is_temporary;
+	t->live_bytes -= (int64_t)s->gone.size;
+	if (s->kind == MT_MTR_STEP_REALLOC) {
+		t->reallocs++;
+		t->realloc_grown += s->made.size > s->gone.size;
+	}
+	c->site_count[site]--;
+	c->site_live[site] -= (int64_t)s->gone.size;
+}
+
+/* The cell, and so its site and thread, are in the profile. */
+static bool is_usable(const struct mt_profile *p, const struct mt_mtr_live *b)
+{
+	return b->cell && b->cell < p->cell_count && p->cell[b->cell].site &&
+	       p->cell[b->cell].thread == b->thread && b->thread < p->thread_count;
+}
+
+static void count_step(struct counting *c, const struct mt_mtr_step *s)
+{
+	if (s->gone.cell && is_usable(c->p, &s->gone))
+		count_gone(c, s);
+	if (s->made.cell && is_usable(c->p, &s->made))
+		count_made(c, s);
+	else
+		c->unknown_cells += s->made.cell != 0;
+}
+
+static void note_peak(struct counting *c, uint64_t unit)
+{
+	struct mt_profile *p = c->p;
+
+	for (uint32_t i = 1; i < p->site_count; i++) {
+		if (!c->site_count[i])
+			continue;
+		p->site[i].at_peak_bytes = (uint64_t)MT_MAX(c->site_live[i], 0);
+		p->site[i].at_peak_count = (uint64_t)MT_MAX(c->site_count[i], 0);
+	}
+	p->peak_ns = mt_profile_clock_ns(&p->clock, unit);
+}
+
+static int take_blocks(struct counting *c, const struct mt_mtr_events *e, bool keeps_others)
+{
+	struct mt_profile *p = c->p;
+	uint32_t slots;
+	const struct mt_mtr_live *live = mt_mtr_events_live(e, &slots);
+	uint64_t count = 0, others = 0;
+	struct mt_profile_block *block;
+
+	for (uint32_t i = 0; i < slots; i++)
+		count += live[i].cell && is_usable(p, &live[i]);
+	for (uint64_t i = 0; keeps_others && i < p->blocks; i++)
+		others += p->block[i].heap != 0;
+	block = mt_arena_array(p->arena, count + others + 1, sizeof(*block));
+	if (!block)
+		return -ENOMEM;
+	count = 0;
+	for (uint64_t i = 0; others && i < p->blocks; i++)
+		if (p->block[i].heap)
+			block[count++] = p->block[i];
+	p->block_count = p->block_bytes = 0;
+	for (uint32_t i = 0; i < slots; i++) {
+		struct mt_profile_cell *cell = &p->cell[live[i].cell];
+
+		if (!live[i].cell || !is_usable(p, &live[i]))
+			continue;
+		block[count++] = (struct mt_profile_block){
+			.size = MT_MIN(live[i].size, (1ull << 48) - 1),
+			.born = (uint32_t)live[i].born,
+			.cell = live[i].cell,
+		};
+		cell->live_count++;
+		cell->live_bytes += live[i].size;
+		p->block_count++;
+		p->block_bytes += live[i].size;
+	}
+	p->block = block;
+	p->blocks = count;
+	return 0;
+}
+
+static void add_counts(struct mt_profile_counts *to, const struct mt_profile_counts *from)
+{
+	to->allocs += from->allocs;
+	to->frees += from->frees;
+	to->bytes += from->bytes;
+	to->freed_bytes += from->freed_bytes;
+	to->temporaries += from->temporaries;
+}
+
+static void sum(struct mt_profile *p)
+{
+	for (uint32_t i = 1; i < p->cell_count; i++) {
+		struct mt_profile_cell *c = &p->cell[i];
+		struct mt_profile_site *s = &p->site[c->site];
+
+		if (!c->site || s->heap)
+			continue;
+		add_counts(&s->counts, &c->counts);
+		s->live_count += c->live_count;
+		s->live_bytes += c->live_bytes;
+	}
+	for (uint32_t i = 1; i < p->thread_count; i++) {
+		add_counts(&p->totals, &p->thread[i].heap[MT_CLASS_MALLOC]);
+		p->reallocs += p->thread[i].reallocs;
+	}
+	p->heap[MT_HEAP_MALLOC].counts = p->totals;
+	p->heap[MT_HEAP_MALLOC].live_count = p->block_count;
+	p->heap[MT_HEAP_MALLOC].live_bytes = p->block_bytes;
+	p->live_count = p->block_count;
+	p->live_bytes = p->block_bytes;
+}
+
+static int count_all(struct counting *c, const struct mt_mtr *m, const struct plan *plan,
+		     bool keeps_others)
+{
+	mt_auto(mt_mtr_events) struct mt_mtr_events *e = mt_mtr_events_new(m);
+	struct mt_profile *p = c->p;
+	struct mt_mtr_step s = {.unit = 0};
+	int r = e ? 0 : -ENOMEM;
+
+	for (uint64_t i = 1; i <= plan->steps && r >= 0; i++) {
+		r = mt_mtr_events_next(e, &s);
+		if (r <= 0)
+			break;
+		count_step(c, &s);
+		if (i == plan->peak_step)
+			note_peak(c, s.unit);
+	}
+	if (r < 0)
+		return r;
+	p->peak_bytes = plan->peak_bytes;
+	p->peak_bound_bytes = 0;
+	r = take_blocks(c, e, keeps_others);
+	if (!r)
+		sum(p);
+	return r;
+}
+
+static int begin(struct counting *c)
+{
+	const struct mt_profile *p = c->p;
+
+	c->last = mt_alloc_zero((size_t)p->thread_count + 1, sizeof(*c->last));
+	c->site_live = mt_alloc_zero((size_t)p->site_count + 1, sizeof(*c->site_live));
+	c->site_count = mt_alloc_zero((size_t)p->site_count + 1, sizeof(*c->site_count));
+	if (!c->last || !c->site_live || !c->site_count)
+		return -ENOMEM;
+	for (uint32_t i = 1; i < p->cell_count; i++)
+		if (p->cell[i].site &&
+		    mt_map_set(&c->cell_of, (uint64_t)p->cell[i].site << 32 | p->cell[i].thread, i))
+			return -ENOMEM;
+	return 0;
+}
+
+static void counting_done(struct counting *c)
+{
+	mt_map_done(&c->cell_of);
+	free(c->last);
+	free(c->site_live);
+	free(c->site_count);
+}
+
+/* ---- what is missing ---- */
+
+/* Events that the tables counted and that could be in a recording. */
+static void expected(const struct mt_profile *p, uint64_t *ret_allocs, uint64_t *ret_frees)
+{
+	*ret_allocs = *ret_frees = 0;
+	for (uint32_t i = 1; i < p->cell_count; i++) {
+		const struct mt_profile_cell *c = &p->cell[i];
+
+		if (!c->site || p->site[c->site].heap)
+			continue;
+		*ret_allocs += c->counts.allocs;
+		*ret_frees += c->counts.frees;
+	}
+}
+
+void mt_mtr_warn(const struct mt_mtr *m, struct mt_profile *p, const struct mt_mtr_losses *whole)
+{
+	uint64_t allocs, frees;
+	typedef unsigned long long ull;
+
+	expected(p, &allocs, &frees);
+	if (whole->allocs < allocs || whole->frees < frees)
+		mt_profile_warn(
+			p,
+			"the recording lacks %llu of %llu allocations and %llu of %llu frees: "
+			"what is live, and peaks, may be wrong after the first that is missing",
+			(ull)(allocs - MT_MIN(allocs, whole->allocs)), (ull)allocs,
+			(ull)(frees - MT_MIN(frees, whole->frees)), (ull)frees);
+	if (m->header.cut_blocks)
+		mt_profile_warn(p, "the recording's begin gave way to what came later (%llu bytes)",
+				(ull)m->header.cut_bytes);
+	if (m->is_limited)
+		mt_profile_warn(p, "the recording reached its size limit");
+	if (whole->dropped_events || m->end_lost)
+		mt_profile_warn(p, "%llu events were dropped: the writer could not keep up",
+				(ull)MT_MAX(whole->dropped_events, m->end_lost));
+	if (whole->buffers)
+		mt_profile_warn(p, "%llu buffers of events are missing from the recording",
+				(ull)whole->buffers);
+	if (m->damaged_bytes || whole->damaged)
+		mt_profile_warn(p, "the recording is damaged: %llu bytes, %llu blocks",
+				(ull)m->damaged_bytes, (ull)whole->damaged);
+	if (m->cut_bytes)
+		mt_profile_warn(p, "the recording is cut: its last %llu bytes are no whole block",
+				(ull)m->cut_bytes);
+	if (whole->ambiguous)
+		mt_profile_warn(p, "%llu blocks could not be told from older ones",
+				(ull)whole->ambiguous);
+}
+
+static void warn_left_out(struct mt_profile *p)
+{
+	bool others = false;
+	uint64_t stackless = 0;
+
+	for (uint32_t i = 1; i < p->heap_count; i++)
+		others |= p->heap[i].counts.allocs != 0;
+	for (uint32_t i = 1; i < p->thread_count; i++)
+		stackless += p->thread[i].unplaced_allocs + p->thread[i].filtered_allocs;
+	if (others)
+		mt_profile_warn(p, "mappings, the program break and custom heaps are not in a "
+				   "recording: left out at this moment");
+	if (stackless)
+		mt_profile_warn(p,
+				"%llu allocations in all have no call stack (by choice of options, "
+				"or for want of room) and are not in the recording",
+				(unsigned long long)stackless);
+}
+
+bool mt_mtr_belongs_to(const struct mt_mtr *m, const struct mt_profile *p)
+{
+	const struct mt_stream_header *h = &m->header;
+
+	return h->pid == p->pid && h->proc_start == p->proc_start_ticks &&
+	       h->wall_start_ns == p->wall_start_ns &&
+	       !memcmp(h->boot_id, p->boot_id, sizeof(h->boot_id));
+}
+
+int mt_mtr_to_profile(const struct mt_mtr *m, struct mt_profile *p, const struct mt_mtr_when *when,
+		      struct mt_err *err)
+{
+	struct counting c = {.p = p};
+	bool keeps_others = when->kind == MT_MTR_AT_END;
+	struct plan plan;
+	int r;
+
+	if (!mt_mtr_belongs_to(m, p))
+		return mt_err_set(err, -EINVAL,
+				  "the recording '%s' is of another process or program than the "
+				  "state file beside it",
+				  m->name);
+	r = find_steps(m, p, when, &plan);
+	if (!r)
+		r = begin(&c);
+	if (!r) {
+		mt_mtr_warn(m, p, &plan.whole);
+		if (!keeps_others)
+			warn_left_out(p);
+		clear(p, keeps_others);
+		r = count_all(&c, m, &plan, keeps_others);
+		if (when->kind == MT_MTR_AT_PEAK)
+			p->duration_ns = p->peak_ns;
+		else if (when->kind == MT_MTR_AT_TIME)
+			p->duration_ns = MT_MIN(p->duration_ns, when->ns);
+	}
+	if (!r && c.unknown_cells)
+		mt_profile_warn(p, "%llu allocations of the recording belong to no call stack",
+				(unsigned long long)c.unknown_cells);
+	counting_done(&c);
+	return r ? mt_err_set_errno(err, r, "cannot read '%s'", m->name) : 0;
+}

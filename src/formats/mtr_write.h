@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_FORMATS_MTR_WRITE_H
+#define MT_FORMATS_MTR_WRITE_H
+
+/*
+ * Appends blocks to a recording (docs/formats/mtr.md). The tracked program may append to the same
+ * file, so nothing is written but at its end, a block with one call.
+ */
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "wire/state.h"
+#include "wire/stream.h"
+
+struct mt_mtr_writer;
+void mt_mtr_writer_free(struct mt_mtr_writer *w);
+MT_AUTO_DEFINE(mt_mtr_writer, struct mt_mtr_writer *, mt_mtr_writer_free)
+
+/*
+ * Opens or makes the recording of the process with this state header; limit_bytes: 0 for none. 0 or
+ * a negative errno value with *err.
+ */
+int mt_mtr_writer_open(const char *path, const struct mt_state_header *state, uint64_t limit_bytes,
+		       struct mt_mtr_writer **ret_w, struct mt_err *err);
+
+/*
+ * Appends a block: kind, thread and so on from head, raw_bytes of payload, which is compressed. 0;
+ * -EDQUOT: events would pass limit_bytes; another negative errno value; then the file is as it was,
+ * but for what others appended.
+ */
+int mt_mtr_append(struct mt_mtr_writer *w, const struct mt_stream_block *head, const void *payload);
+
+/* Its size now. */
+uint64_t mt_mtr_writer_bytes(const struct mt_mtr_writer *w);
+
+#endif
