@@ -30,6 +30,15 @@ struct watching {
 	uint64_t hist_count;
 	struct mt_watch_counts *stats; /* owned; by number of the thread, stats_count elements */
 	uint64_t stats_count;
+	/*
+	 * Events of samples, which the threads' totals have beside the statistics; by number of the
+	 * thread, sample_count elements, and whether a site of the malloc heap is sampled. Owned;
+	 * NULL: nothing was sampled.
+	 */
+	struct mt_watch_counts *samples;
+	bool *is_sampled;
+	uint64_t sample_count, is_sampled_count;
+	uint64_t recorded;      /* allocations that were recorded in full */
 	uint32_t *site_of_cell; /* owned; cell_count elements; NULL: nothing was sampled */
 	uint64_t cell_count;
 };
@@ -39,6 +48,8 @@ static void watching_done(struct watching *w)
 	mt_watch_done(&w->watch);
 	free(w->hist);
 	free(w->stats);
+	free(w->samples);
+	free(w->is_sampled);
 	free(w->site_of_cell);
 }
 MT_AUTO_DEFINE_INPLACE(watching, struct watching, watching_done)
@@ -49,6 +60,14 @@ static void add_totals(struct mt_watch_counts *to, const struct mt_state_totals 
 	to->frees += from->frees;
 	to->bytes += from->bytes;
 	to->freed_bytes += from->freed_bytes;
+}
+
+static void take_counts(struct mt_watch_counts *from, const struct mt_watch_counts *what)
+{
+	from->allocs -= what->allocs;
+	from->frees -= what->frees;
+	from->bytes -= what->bytes;
+	from->freed_bytes -= what->freed_bytes;
 }
 
 static uint64_t positive(int64_t v)
@@ -120,7 +139,71 @@ static int load_stats(struct watching *w)
 			: -ENOMEM;
 }
 
+/* ---- samples ---- */
+
+static int visit_sample_sites(void *user, const void *elems, uint64_t first, uint64_t count)
+{
+	struct watching *w = user;
+
+	for (uint64_t i = 0; i < count && first + i < w->is_sampled_count; i++) {
+		struct mt_state_site s;
+
+		memcpy(&s, (const uint8_t *)elems + i * w->elem_bytes, sizeof(s));
+		w->is_sampled[first + i] = s.regime && s.heap == MT_HEAP_MALLOC;
+	}
+	return 0;
+}
+
+static int visit_sample_cells(void *user, const void *elems, uint64_t first, uint64_t count)
+{
+	struct watching *w = user;
+
+	for (uint64_t i = 0; i < count; i++) {
+		struct mt_watch_counts counts;
+		struct mt_state_cell c;
+
+		memcpy(&c, (const uint8_t *)elems + i * w->elem_bytes, sizeof(c));
+		if (c.site >= w->is_sampled_count || !w->is_sampled[c.site] ||
+		    c.thread >= w->sample_count)
+			continue;
+		counts = (struct mt_watch_counts){c.allocs, c.frees, c.bytes, c.freed_bytes};
+		add_counts(&w->samples[c.thread], &counts);
+	}
+	return 0;
+}
+
+/* Before the threads: their totals have at least what the cells had. */
+static int load_samples(struct watching *w)
+{
+	int code;
+
+	if (elements(w, MT_REGION_REGIMES, sizeof(struct mt_state_regime)) < 2)
+		return 0;
+	w->sample_count = elements(w, MT_REGION_THREADS, sizeof(struct mt_state_thread));
+	w->is_sampled_count = elements(w, MT_REGION_SITES, sizeof(struct mt_state_site));
+	w->samples = mt_alloc_zero(w->sample_count + 1u, sizeof(*w->samples));
+	w->is_sampled = mt_alloc_zero(w->is_sampled_count + 1u, sizeof(*w->is_sampled));
+	if (!w->samples || !w->is_sampled)
+		return -ENOMEM;
+	code = walk(w, MT_REGION_SITES, sizeof(struct mt_state_site), visit_sample_sites);
+	return code ? code
+		    : walk(w, MT_REGION_CELLS, sizeof(struct mt_state_cell), visit_sample_cells);
+}
+
 /* ---- threads ---- */
+
+/* What a thread recorded in full: its totals, less the samples among them. */
+static struct mt_watch_counts recorded_by(struct watching *w, const struct mt_state_thread *t,
+					  uint64_t number)
+{
+	struct mt_watch_counts counts = {0};
+
+	add_totals(&counts, &t->totals[MT_CLASS_MALLOC]);
+	if (number < w->sample_count)
+		take_counts(&counts, &w->samples[number]);
+	w->recorded += counts.allocs;
+	return counts;
+}
 
 static bool is_gone(const struct watching *w, const struct mt_state_thread *t)
 {
@@ -160,7 +243,7 @@ static int visit_threads(void *user, const void *elems, uint64_t first, uint64_t
 	int code = 0;
 
 	for (uint64_t i = 0; i < count && !code; i++) {
-		struct mt_watch_counts counts = {0};
+		struct mt_watch_counts counts = {0}, full;
 		struct mt_state_thread t;
 
 		memcpy(&t, (const uint8_t *)elems + i * w->elem_bytes, sizeof(t));
@@ -168,10 +251,11 @@ static int visit_threads(void *user, const void *elems, uint64_t first, uint64_t
 			continue;
 		if (first + i < w->stats_count)
 			counts = w->stats[first + i];
-		w->watch.events += counts.allocs + counts.frees;
-		add_totals(&counts, &t.totals[MT_CLASS_MALLOC]);
+		full = recorded_by(w, &t, first + i);
+		add_counts(&counts, &full);
 		add_counts(&w->watch.counts, &counts);
-		for (size_t k = 0; k < MT_ARRAY_LEN(t.totals); k++)
+		w->watch.events += counts.allocs + counts.frees;
+		for (size_t k = MT_CLASS_MALLOC + 1; k < MT_ARRAY_LEN(t.totals); k++)
 			w->watch.events += t.totals[k].allocs + t.totals[k].frees;
 		w->watch.reallocs += t.reallocs;
 		w->watch.realloc_grown += t.realloc_grown;
@@ -351,7 +435,9 @@ static void take_live(struct watching *w)
 
 	to->live_bytes = mt_watch_live_bytes(&to->counts);
 	to->live_blocks = mt_watch_live_blocks(&to->counts);
-	to->peak_bytes = MT_MAX(positive(h->peak_bytes), positive(h->stats_peak_bytes));
+	to->peak_bytes = positive(h->stats_peak_bytes);
+	if (w->recorded || !h->stats_peak_bytes) /* else that one is of estimates */
+		to->peak_bytes = MT_MAX(to->peak_bytes, positive(h->peak_bytes));
 	to->peak_bytes = MT_MAX(to->peak_bytes, positive(to->live_bytes));
 }
 
@@ -365,6 +451,8 @@ int mt_mtk_watch_fd(int fd, const char *name, unsigned what, struct mt_watch *re
 		return code;
 	take_header(&w);
 	code = load_stats(&w);
+	if (!code)
+		code = load_samples(&w);
 	if (!code)
 		code = walk(&w, MT_REGION_THREADS, sizeof(struct mt_state_thread), visit_threads);
 	if (!code && what & (MT_MTK_WATCH_SITES | MT_MTK_WATCH_SIZES))

@@ -118,6 +118,38 @@ static void statistics_add_to_what_was_recorded(void **state)
 	assert_int_equal(w.peak_bytes, 1 << 30);
 }
 
+static void samples_are_not_counted_twice(void **state)
+{
+	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_sampled();
+	const char *path = write_builder(b, "watch-twice.mtk");
+	mt_auto(mt_watch) struct mt_watch w = watch_path(path, MT_MTK_WATCH_THREADS);
+	mt_auto(mt_profile) struct mt_profile *p = read_builder(b);
+
+	unlink(path);
+	assert_int_equal(w.counts.allocs, p->totals.allocs);
+	assert_int_equal(w.counts.frees, p->totals.frees);
+	assert_int_equal(w.counts.bytes, p->totals.bytes);
+	assert_int_equal(w.live_bytes, p->live_bytes);
+	assert_int_equal(w.live_blocks, p->live_count);
+	assert_int_equal(w.events, p->totals.allocs + p->totals.frees);
+	assert_int_equal(w.thread[0].counts.bytes, p->thread[1].heap[0].bytes);
+	assert_int_equal(mt_watch_live_bytes(&w.thread[1].counts), p->thread[2].live_bytes);
+}
+
+static void a_counted_process_has_the_peak_of_its_statistics(void **state)
+{
+	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_counted();
+	const char *path = write_builder(b, "watch-peak.mtk");
+	mt_auto(mt_watch) struct mt_watch w = watch_path(path, MT_MTK_WATCH_SUMS);
+
+	mtk_builder_header(b)->peak_bytes = 1ll << 40; /* of estimates */
+	const char *again = write_builder(b, "watch-peak.mtk");
+	mt_auto(mt_watch) struct mt_watch v = watch_path(again, MT_MTK_WATCH_SUMS);
+	unlink(path);
+	assert_int_equal(v.peak_bytes, w.peak_bytes);
+	assert_in_range(w.peak_bytes, w.live_bytes, w.live_bytes + (4 << 20));
+}
+
 static void samples_count_by_their_weight(void **state)
 {
 	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_sample();
@@ -251,6 +283,8 @@ int main(void)
 		cmocka_unit_test(sums_threads_and_sites_are_those_of_the_profile),
 		cmocka_unit_test(only_what_is_asked_for_is_read),
 		cmocka_unit_test(statistics_add_to_what_was_recorded),
+		cmocka_unit_test(samples_are_not_counted_twice),
+		cmocka_unit_test(a_counted_process_has_the_peak_of_its_statistics),
 		cmocka_unit_test(samples_count_by_their_weight),
 		cmocka_unit_test(a_running_process_is_seen),
 		cmocka_unit_test(damaged_files_are_survived),
