@@ -155,6 +155,8 @@ const char *mt_words_note(uint32_t bit)
 		[7] = "--max-overhead is used up: the tracker's tables do not grow any more",
 		[8] = "counting was off for a time: live numbers of the statistics lack what "
 		      "passed meanwhile",
+		[9] = "--guard-sampled had no effect: the allocator is not the C library's own, or "
+		      "there was no memory for the pool",
 	};
 	return word(words, MT_ARRAY_LEN(words), bit, NULL);
 }

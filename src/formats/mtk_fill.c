@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "formats/mtk_guard.h"
 #include "formats/mtk_modes.h"
 
 enum { STEPS_MAX = 1024 };
@@ -451,6 +452,8 @@ int mt_mtk_fill(struct mt_mtk_reader *rd)
 		r = fill_cells(rd);
 	if (!r)
 		r = mt_mtk_fill_modes(rd);
+	if (!r)
+		r = mt_mtk_fill_errors(rd);
 	if (!r)
 		r = mt_mtk_fill_samples(rd);
 	if (!r)

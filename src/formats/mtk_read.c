@@ -31,6 +31,8 @@ static const char *const damage_text[MT_MTK_DAMAGES] = {
 	[MT_MTK_BAD_THREAD] = "threads whose counters are not in the file",
 	[MT_MTK_BAD_REGIME] = "ways of sampling that are not in the file or cannot be",
 	[MT_MTK_BAD_SAMPLED] = "sampled counters whose estimates are not in the file",
+	[MT_MTK_BAD_ERROR] =
+		"memory errors that are of no known kind, or name what is not in the file",
 };
 
 enum { PEAK_TRIES = 3, BLOCK_TRIES = 4 };
@@ -50,6 +52,7 @@ static void reader_done(struct mt_mtk_reader *rd)
 	free(rd->raw.stats);
 	free(rd->raw.big);
 	free(rd->raw.change);
+	free(rd->raw.error);
 	free(rd->block);
 	free(rd->block_key);
 	mt_mtk_stale_done(&rd->stale);
@@ -368,7 +371,8 @@ static int load_modes(struct mt_mtk_reader *rd)
 	struct mt_mtk_raw *raw = &rd->raw;
 	raw->big = load_table(rd, MT_REGION_BIG, &raw->big_count);
 	raw->change = load_table(rd, MT_REGION_CHANGES, &raw->change_count);
-	return raw->big && raw->change ? 0 : -ENOMEM;
+	raw->error = load_table(rd, MT_REGION_ERRORS, &raw->error_count);
+	return raw->big && raw->change && raw->error ? 0 : -ENOMEM;
 }
 
 /* The other tables, in the order users before what they name. */
@@ -443,6 +447,7 @@ static int load_raw_stacks(struct mt_mtk_reader *rd)
 	raw->stats = no_table(MT_REGION_STATS, &raw->stats_count);
 	raw->big = no_table(MT_REGION_BIG, &raw->big_count);
 	raw->change = no_table(MT_REGION_CHANGES, &raw->change_count);
+	raw->error = no_table(MT_REGION_ERRORS, &raw->error_count);
 	raw->site = load_table(rd, MT_REGION_SITES, &raw->site_count);
 	raw->node = load_table(rd, MT_REGION_NODES, &raw->node_count);
 	raw->module = load_table(rd, MT_REGION_MODULES, &raw->module_count);
@@ -451,7 +456,7 @@ static int load_raw_stacks(struct mt_mtk_reader *rd)
 	raw->regime = load_table(rd, MT_REGION_REGIMES, &raw->regime_count);
 	if (!raw->cell || !raw->thread || !raw->hist || !raw->site || !raw->node || !raw->module ||
 	    !raw->heap || !raw->label || !raw->sampled || !raw->stats || !raw->big ||
-	    !raw->change || !raw->regime)
+	    !raw->change || !raw->error || !raw->regime)
 		return -ENOMEM;
 	raw->header.threads_seen = 0; /* none is missed */
 	return load_strings(rd);

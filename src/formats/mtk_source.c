@@ -46,6 +46,7 @@ static const struct {
 	[MT_REGION_CHANGES] = {"changes", sizeof(struct mt_state_change)},
 	[MT_REGION_REQUEST] = {"requests", 1},
 	[MT_REGION_STREAM] = {"event buffers", sizeof(struct mt_stream_buffer)},
+	[MT_REGION_ERRORS] = {"memory errors", sizeof(struct mt_state_error)},
 };
 
 uint32_t mt_mtk_elem_bytes(uint32_t kind)

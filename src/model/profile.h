@@ -158,6 +158,24 @@ struct mt_profile_change {
 	const char *text;       /* of kinds that have one; else "" */
 };
 
+/* Who did something to a guarded block, and when. */
+struct mt_profile_actor {
+	uint32_t tid;    /* 0: nobody did, or it is not known */
+	uint32_t thread; /* thread index, 0: none */
+	uint32_t node;   /* innermost frame, 0: not known */
+	uint64_t ns;
+};
+
+/* A wrong use of a block that was placed between inaccessible pages. */
+struct mt_profile_error {
+	uint32_t kind;   /* enum mt_state_error_kind */
+	uint32_t access; /* enum mt_state_access */
+	uint32_t flags;  /* enum mt_state_error_flags */
+	uint32_t signal; /* 0: none */
+	uint64_t address, block, block_bytes, pc;
+	struct mt_profile_actor use, alloc, free; /* free.tid 0: the block was live */
+};
+
 struct mt_profile_heap {
 	const char *name; /* "malloc", "mmap", "brk", or a custom heap's name */
 	struct mt_profile_counts counts;
@@ -229,6 +247,13 @@ struct mt_profile {
 	uint32_t big_count, change_count;
 	struct mt_profile_big *big;       /* from 0 */
 	struct mt_profile_change *change; /* from 0, in order of time */
+
+	/* wrong uses of guarded blocks, in the order in which they were found */
+	uint32_t error_count;
+	struct mt_profile_error *error;       /* from 0 */
+	uint32_t guard_slots;                 /* of the pool, 0: there is none */
+	uint64_t guard_bytes;                 /* memory that the pool may take */
+	uint64_t guard_placed, guard_refused; /* samples in it; those that found no slot */
 
 	/* what the reader had to leave out, one sentence each; empty for a healthy file */
 	uint32_t warning_count;

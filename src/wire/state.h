@@ -66,7 +66,7 @@ enum mt_state_region_kind {
 	MT_REGION_CHANGES = 16, /* struct mt_state_change; element 0 unused, in order of time */
 	MT_REGION_REQUEST = 17, /* bytes: text of the last control request */
 	MT_REGION_STREAM = 18,  /* buffers of recording mode */
-	MT_REGION_ERRORS = 19,  /* faults found on guarded blocks */
+	MT_REGION_ERRORS = 19,  /* struct mt_state_error; element 0 unused, in order of time */
 };
 
 struct mt_state_region {
@@ -116,6 +116,7 @@ enum mt_state_notes {
 	MT_NOTE_LIMIT_REACHED = 1 << 7, /* max_bytes is used up: some tables do not grow any more */
 	MT_NOTE_STATS_GAP =
 		1 << 8, /* counting was off for a time: live numbers of STATS lack what passed */
+	MT_NOTE_NO_GUARD = 1 << 9, /* guarded samples were asked for and there is no pool */
 };
 
 struct mt_state_header {
@@ -178,10 +179,16 @@ struct mt_state_header {
 	uint32_t every;          /* 384 every Nth allocation is recorded, 0: not so */
 	uint32_t peak_resets;    /* 388 times that the peaks were set back on request */
 	/* the malloc heap in usable bytes, while counted in STATS; as live_published and so on */
-	int64_t stats_live_published;                        /* 392 atomic */
-	int64_t stats_peak_bytes;                            /* 400 atomic max */
-	uint64_t stats_peak_unit;                            /* 408 */
-	uint8_t reserved[96];                                /* 416 */
+	int64_t stats_live_published; /* 392 atomic */
+	int64_t stats_peak_bytes;     /* 400 atomic max */
+	uint64_t stats_peak_unit;     /* 408 */
+	/* guarded samples */
+	uint32_t guard_slots;      /* 416 of the pool, 0: no pool */
+	uint32_t guard_page_bytes; /* 420 of each page of it */
+	uint64_t guard_placed;     /* 424 samples that were placed there, atomic */
+	uint64_t guard_refused; /* 432 samples that would have fitted, but no slot was free, atomic
+				 */
+	uint8_t reserved[72];   /* 440 */
 	struct mt_state_region region[MT_STATE_REGIONS_MAX]; /* 512 */
 	uint8_t tail[4096 - 512 - 48 * MT_STATE_REGIONS_MAX];
 };
@@ -461,6 +468,47 @@ enum mt_state_change_what {
 };
 enum { MT_CHANGES_MAX = 4096, MT_REQUEST_BYTES = 4096 };
 
+/* Who did something to a guarded block, and when. 16 bytes. */
+struct mt_state_actor {
+	uint32_t tid;    /* 0: nobody did, or it is not known */
+	uint32_t thread; /* row of THREADS, 0: none */
+	uint32_t unit;   /* time */
+	uint32_t node;   /* innermost frame, 0: not known */
+};
+
+/* A wrong use of a block that was placed between inaccessible pages. 128 bytes. */
+struct mt_state_error {
+	uint32_t kind;               /*   0 enum mt_state_error_kind; set last; 0: not used */
+	uint32_t access;             /*   4 enum mt_state_access */
+	uint32_t flags;              /*   8 enum mt_state_error_flags */
+	uint32_t signal;             /*  12 that the access raised, 0: none */
+	uint64_t address;            /*  16 accessed, or given to free */
+	uint64_t block;              /*  24 start of the block it belongs to, 0: none is near */
+	uint64_t block_bytes;        /*  32 asked for */
+	uint64_t pc;                 /*  40 of the instruction, 0: none */
+	struct mt_state_actor use;   /*  48 the access, or the wrong free */
+	struct mt_state_actor alloc; /*  64 */
+	struct mt_state_actor free;  /*  80 tid 0: the block was live */
+	uint8_t reserved[32];        /*  96 */
+};
+/* Never renumber. */
+enum mt_state_error_kind {
+	MT_ERROR_OVERFLOW = 1,  /* behind the end of a block */
+	MT_ERROR_UNDERFLOW = 2, /* before its start */
+	MT_ERROR_USE_AFTER_FREE = 3,
+	MT_ERROR_DOUBLE_FREE = 4,
+	MT_ERROR_INVALID_FREE = 5, /* free or realloc of an address that is not a block's start */
+	MT_ERROR_WILD = 6,         /* access to a part of the pool that holds no block */
+};
+enum mt_state_access { MT_ACCESS_UNKNOWN = 0, MT_ACCESS_READ = 1, MT_ACCESS_WRITE = 2 };
+enum mt_state_error_flags {
+	MT_ERROR_FOUND_LATE = 1, /* bytes beside the block were changed: seen when it was freed, so
+				    use tells that */
+	MT_ERROR_INHERITED = 2,  /* the block was allocated before this process was forked */
+	MT_ERROR_FATAL = 4,      /* the program was not let go on */
+};
+enum { MT_ERRORS_MAX = 1024 };
+
 struct mt_state_heap {
 	uint32_t name_string;
 	uint32_t flags;
@@ -534,6 +582,10 @@ MT_STATE_SIZE(mt_state_regime, 64);
 MT_STATE_SIZE(mt_state_sampled, 128);
 MT_STATE_AT(mt_state_sampled, bytes_rest_q16, 80);
 MT_STATE_SIZE(mt_state_change, 32);
+MT_STATE_AT(mt_state_header, guard_placed, 424);
+MT_STATE_SIZE(mt_state_actor, 16);
+MT_STATE_SIZE(mt_state_error, 128);
+MT_STATE_AT(mt_state_error, use, 48);
 MT_STATE_SIZE(mt_state_heap, 8);
 MT_STATE_SIZE(mt_state_label, 8);
 

@@ -106,6 +106,7 @@ static bool is_note(enum mt_state_notes note)
 	case MT_NOTE_FORK_CHILD:
 	case MT_NOTE_LIMIT_REACHED:
 	case MT_NOTE_STATS_GAP:
+	case MT_NOTE_NO_GUARD:
 		return true;
 	}
 	return false;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "formats/mtk_read.h"
+#include "wire/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
@@ -52,6 +53,24 @@ static void look_at_modes(const struct mt_profile *p)
 			abort();
 }
 
+static void look_at_actor(const struct mt_profile *p, const struct mt_profile_actor *a)
+{
+	if (a->thread >= p->thread_count || a->node >= p->node_count || (!a->tid && a->node))
+		abort();
+}
+
+static void look_at_errors(const struct mt_profile *p)
+{
+	for (uint32_t i = 0; i < p->error_count; i++) {
+		const struct mt_profile_error *e = &p->error[i];
+		look_at_actor(p, &e->use);
+		look_at_actor(p, &e->alloc);
+		look_at_actor(p, &e->free);
+		if (!e->kind || e->kind > MT_ERROR_WILD || e->access > MT_ACCESS_WRITE)
+			abort();
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
 	struct mt_profile *p = NULL;
@@ -63,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 	}
 	look_at_sites(p);
 	look_at_modes(p);
+	look_at_errors(p);
 	for (uint64_t i = 0; i < p->blocks; i++)
 		if (p->block[i].cell >= p->cell_count || p->block[i].heap >= p->heap_count)
 			abort();

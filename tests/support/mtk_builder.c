@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Kinds up to LABELS are in every file; those behind it only when something was added to them. */
-enum { KINDS = MT_REGION_CHANGES + 1, KINDS_ALWAYS = MT_REGION_LABELS + 1, UNIT_SHIFT = 21 };
+enum { KINDS = MT_REGION_ERRORS + 1, KINDS_ALWAYS = MT_REGION_LABELS + 1, UNIT_SHIFT = 21 };
 
 static const uint32_t elem_bytes[KINDS] = {
 	[MT_REGION_STRINGS] = 1,
@@ -30,6 +30,7 @@ static const uint32_t elem_bytes[KINDS] = {
 	[MT_REGION_REGIMES] = sizeof(struct mt_state_regime),
 	[MT_REGION_SAMPLED] = sizeof(struct mt_state_sampled),
 	[MT_REGION_CHANGES] = sizeof(struct mt_state_change),
+	[MT_REGION_ERRORS] = sizeof(struct mt_state_error),
 };
 
 struct table {
@@ -654,6 +655,51 @@ struct mtk_builder *mtk_builder_counted(void)
 	struct mt_state_thread *t = mtk_builder_at(b, MT_REGION_THREADS, 2);
 	t->reallocs = 80;
 	t->realloc_grown = 50;
+	return b;
+}
+
+static void add_error(struct mtk_builder *b, const struct mt_state_error *e)
+{
+	static const struct mt_state_error unused;
+	if (!mtk_builder_count(b, MT_REGION_ERRORS))
+		mtk_builder_add(b, MT_REGION_ERRORS, &unused);
+	mtk_builder_add(b, MT_REGION_ERRORS, e);
+}
+
+struct mtk_builder *mtk_builder_guarded(void)
+{
+	struct mtk_builder *b = mtk_builder_sampled();
+	struct mt_state_header *h = mtk_builder_header(b);
+	uint32_t made = mtk_builder_node(b, 0x402100, /* complete */ 1, 1);
+	uint32_t gone = mtk_builder_node(b, 0x402200, 1, 1);
+	uint32_t used = mtk_builder_node(b, 0x402301, 1, 1);
+	struct mt_state_node *exact = mtk_builder_at(b, MT_REGION_NODES, used);
+	exact->meta |= MT_NODE_EXACT << 20;
+	h->guard_slots = 64;
+	h->guard_page_bytes = 4096;
+	h->guard_placed = 12;
+	h->guard_refused = 3;
+	add_error(b, &(struct mt_state_error){
+			     .kind = MT_ERROR_OVERFLOW,
+			     .access = MT_ACCESS_WRITE,
+			     .signal = 11,
+			     .address = 0x7f0000002000,
+			     .block = 0x7f0000001fe0,
+			     .block_bytes = 32,
+			     .pc = 0x402300,
+			     .use = {4242, 1, 100, used},
+			     .alloc = {4242, 1, 20, made},
+		     });
+	add_error(b, &(struct mt_state_error){
+			     .kind = MT_ERROR_DOUBLE_FREE,
+			     .flags = MT_ERROR_FATAL,
+			     .address = 0x7f0000003fc0,
+			     .block = 0x7f0000003fc0,
+			     .block_bytes = 50,
+			     .use = {4243, 2, 200, gone},
+			     .alloc = {4242, 1, 150, made},
+			     .free = {4242, 1, 180, gone},
+		     });
 	return b;
 }
 

@@ -83,6 +83,10 @@ struct mtk_builder *mtk_builder_sampled(void);
 /* Two threads that were only counted; big blocks, reallocs, a change of the mode. */
 struct mtk_builder *mtk_builder_counted(void);
 
+/* As mtk_builder_sampled(), with a pool of guarded blocks and two errors found there: a write
+ * behind 32 bytes, and a second free by the other thread. */
+struct mtk_builder *mtk_builder_guarded(void);
+
 /* The smallest file with something in it: the worked example of docs/formats/mtk.md. */
 struct mtk_builder *mtk_builder_example(void);
 
