@@ -4,19 +4,18 @@
 #include "cli/commands.h"
 #include "cli/find.h"
 
+#include "analysis/names.h"
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/units.h"
 #include "core/cc.h"
+#include "formats/mtk_watch.h"
 #include "record/collect.h"
 #include "report/grid.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 struct ps_options {
 	uint64_t interval_ns;
@@ -33,69 +32,43 @@ static const struct mt_option options[] = {
 	{0},
 };
 
-/* Sums of one state, read from its header and thread table: cheap whatever the state's size. */
-struct tally {
-	uint64_t events, lost, ns;
-	int64_t live_bytes;
-};
-
-static void add_threads(int fd, const struct mt_state_region *region, struct tally *t)
+static uint64_t lost_of(const struct mt_watch *w)
 {
-	uint64_t used = MT_MIN(region->used, region->capacity);
+	uint64_t lost = 0;
 
-	for (uint64_t i = 1; i < used; i++) {
-		struct mt_state_thread th;
-
-		if (mt_file_pread(fd, &th, sizeof(th), region->offset + i * sizeof(th)) !=
-		    sizeof(th))
-			return;
-		const struct mt_state_totals *sum = &th.totals[MT_CLASS_MALLOC];
-		t->live_bytes += (int64_t)(sum->bytes - sum->freed_bytes);
-		for (size_t k = 0; k < MT_ARRAY_LEN(th.totals); k++)
-			t->events += th.totals[k].allocs + th.totals[k].frees;
-	}
+	for (size_t i = 0; i < MT_WATCH_LOST; i++)
+		lost += w->lost[i];
+	return lost;
 }
 
-static uint64_t now_ns(void)
+/* "64.0 KiB", "1/100", or nothing when everything is recorded. */
+static void add_interval(struct mt_grid *g, const struct mt_watch *w)
 {
-	struct timespec ts;
+	char text[MT_UNITS_TEXT_MAX];
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static struct tally read_tally(const struct mt_live_state *s)
-{
-	mt_auto(close) int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	struct tally t = {.ns = now_ns()};
-	struct mt_state_header h;
-
-	if (fd < 0 || mt_file_pread(fd, &h, sizeof(h), 0) != sizeof(h))
-		return t;
-	for (size_t i = 0; i < MT_ARRAY_LEN(h.lost); i++)
-		t.lost += h.lost[i];
-	for (size_t i = 0; i < MT_STATE_REGIONS_MAX && h.region[i].kind; i++)
-		if (h.region[i].kind == MT_REGION_THREADS &&
-		    h.region[i].elem_bytes == sizeof(struct mt_state_thread))
-			add_threads(fd, &h.region[i], &t);
-	return t;
+	if (w->interval_bytes)
+		mt_grid_add(g, mt_units_size(w->interval_bytes, text));
+	else if (w->every)
+		mt_grid_addf(g, "1/%" PRIu32, w->every);
+	else
+		mt_grid_add(g, "-");
 }
 
 static void add_row(struct mt_grid *g, const struct mt_live_state *s, const char *remark,
-		    const struct tally *first, const struct tally *second)
+		    const struct mt_watch *first, const struct mt_watch *second)
 {
 	char text[MT_UNITS_TEXT_MAX];
-	uint64_t ns = MT_MAX(second->ns - first->ns, 1u);
+	uint64_t ns = MT_MAX(second->read_ns - first->read_ns, 1u);
 	uint64_t events = second->events > first->events ? second->events - first->events : 0;
 
 	mt_grid_addf(g, "%" PRId32, s->header.pid);
-	mt_grid_add(g, s->header.control & 1 ? s->header.mode == MT_MODE_FULL ? "full" : "off"
-					     : "off");
+	mt_grid_add(g, second->is_recording ? mt_words_mode(second->mode) : "off");
+	add_interval(g, second);
 	mt_grid_add(g, mt_units_size_signed(second->live_bytes, text) + (second->live_bytes > 0));
 	mt_grid_add(g, s->is_running
 			       ? mt_units_count((uint64_t)((long double)events * 1e9L / ns), text)
 			       : "-");
-	mt_grid_add(g, mt_units_count(second->lost, text));
+	mt_grid_add(g, mt_units_count(lost_of(second), text));
 	mt_grid_add(g, s->program);
 	mt_grid_addf(g, "%s%s", s->path, remark);
 }
@@ -113,19 +86,19 @@ static const char *remark_of(const struct mt_live_states *states, size_t at)
 
 static int list(const struct mt_live_states *states, uint64_t interval_ns, struct mt_buf *out)
 {
-	static const char *const heads[] = {"pid",  "mode",    "live", "events/s",
-					    "lost", "program", "file"};
-	mt_auto(free) struct tally *first = mt_alloc_zero(states->count + 1, sizeof(*first));
+	static const char *const heads[] = {"pid",      "mode", "interval", "live",
+					    "events/s", "lost", "program",  "file"};
+	mt_auto(free) struct mt_watch *first = mt_alloc_zero(states->count + 1, sizeof(*first));
 	struct timespec pause = {(time_t)(interval_ns / 1000000000u),
 				 (long)(interval_ns % 1000000000u)};
 	mt_auto(mt_grid) struct mt_grid g = {0};
 	bool is_any_running = false;
 
-	mt_grid_init(&g, "rlrrrll");
+	mt_grid_init(&g, "rlrrrrll");
 	if (!first)
 		return -1;
 	for (size_t i = 0; i < states->count; i++) {
-		first[i] = read_tally(&states->item[i]);
+		(void)!mt_mtk_watch(states->item[i].path, MT_MTK_WATCH_SUMS, &first[i], NULL);
 		is_any_running |= states->item[i].is_running;
 	}
 	if (is_any_running)
@@ -133,8 +106,9 @@ static int list(const struct mt_live_states *states, uint64_t interval_ns, struc
 	for (size_t i = 0; i < MT_ARRAY_LEN(heads); i++)
 		mt_grid_add(&g, heads[i]);
 	for (size_t i = 0; i < states->count; i++) {
-		struct tally second = read_tally(&states->item[i]);
+		struct mt_watch second = first[i]; /* should it have gone meanwhile */
 
+		(void)!mt_mtk_watch(states->item[i].path, MT_MTK_WATCH_SUMS, &second, NULL);
 		add_row(&g, &states->item[i], remark_of(states, i), &first[i], &second);
 	}
 	return mt_grid_write(&g, 0, out);
@@ -208,7 +182,7 @@ const struct mt_command mt_cmd_ps = {
 	.defaults = &defaults,
 	.description =
 		"Lists the processes of this machine that are tracked and that you may look at: "
-		"live bytes of "
+		"mode (off while recording is switched off) and sampling interval, live bytes of "
 		"the malloc heap, events per second between two readings, events lost, and the "
 		"state file.\n\n"
 		"State files whose process and launcher are gone are moved to the path that was "

@@ -8,7 +8,7 @@
 #include <string.h>
 
 const struct mt_command *const mt_commands[] = {
-	&mt_cmd_run, &mt_cmd_report,  &mt_cmd_diff, &mt_cmd_ps,
+	&mt_cmd_run, &mt_cmd_report,  &mt_cmd_diff, &mt_cmd_ctl, &mt_cmd_ps,
 	&mt_cmd_top, &mt_cmd_metrics, &mt_cmd_help, NULL,
 };
 

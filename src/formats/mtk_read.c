@@ -446,7 +446,7 @@ static int load_raw_stacks(struct mt_mtk_reader *rd)
 	raw->sampled = no_table(MT_REGION_SAMPLED, &raw->sampled_count);
 	raw->stats = no_table(MT_REGION_STATS, &raw->stats_count);
 	raw->big = no_table(MT_REGION_BIG, &raw->big_count);
-	raw->change = no_table(MT_REGION_CHANGES, &raw->change_count);
+	raw->change = load_table(rd, MT_REGION_CHANGES, &raw->change_count);
 	raw->error = no_table(MT_REGION_ERRORS, &raw->error_count);
 	raw->site = load_table(rd, MT_REGION_SITES, &raw->site_count);
 	raw->node = load_table(rd, MT_REGION_NODES, &raw->node_count);

@@ -32,8 +32,8 @@ int mt_mtk_read_memory(const void *data, size_t len, const char *name,
 
 /*
  * The names of sites only: modules, stacks, heaps, labels and the sites, with the same numbers as
- * in the file; no counters, threads or blocks. For watchers (formats/mtk_watch.h) who want names
- * for some of the sites. The rest as with mt_mtk_read().
+ * in the file, and the log of changes; no counters, threads or blocks. For watchers
+ * (formats/mtk_watch.h) who want names for some of the sites. The rest as with mt_mtk_read().
  */
 int mt_mtk_read_stacks(const char *path, struct mt_profile **ret_profile, struct mt_err *err);
 

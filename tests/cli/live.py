@@ -52,6 +52,15 @@ def children_of(pid):
         return []
 
 
+def kill_tree(pid):
+    for child in children_of(pid):
+        kill_tree(child)
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass
+
+
 class Bench:
     """A directory and processes of its own for each test."""
 
@@ -65,7 +74,7 @@ class Bench:
         if LIBRARY != "-":
             self.env["MEMTRACK_LIB"] = LIBRARY
         self.problems = []
-        self.started = []
+        self.started, self.launchers = [], []
 
     def run(self, *args, **more):
         more.setdefault("env", self.env)
@@ -77,6 +86,8 @@ class Bench:
         process = subprocess.Popen([MEMTRACK, *args], cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, **more)
         self.started.append(process)
+        if args[0] == "run":
+            self.launchers.append(process)
         return process
 
     def tracked(self, *command, options=()):
@@ -107,11 +118,12 @@ class Bench:
 
     def done(self):
         for process in self.started:
-            for pid in [*children_of(process.pid), process.pid]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except OSError:
-                    pass
+            for pid in children_of(process.pid):  # a launcher collects their states then
+                kill_tree(pid)
+            try:
+                process.wait(5 if process in self.launchers else 0)
+            except subprocess.TimeoutExpired:
+                process.kill()
             process.wait()
             for pipe in (process.stdout, process.stderr, process.stdin):
                 if pipe:

@@ -157,6 +157,7 @@ int main(int argc, char **argv)
 	int code = 1;
 
 	if (argc > 3) {
+		mtk_builder_make_controllable(b);
 		code = make_live(mtk_builder_header(b), atoi(argv[3])) ||
 		       mtk_builder_write_sparse(b, argv[1], 100000);
 		mtk_builder_free(b);

@@ -111,11 +111,11 @@ def wait_until(condition, seconds=20):
 def help_lists_the_commands(b):
     done = b.run("help")
     b.expect("status", done.returncode, 0)
-    b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), ["run", "report", "diff", "ps", "top", "metrics", "help"])
+    b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), ["run", "report", "diff", "ctl", "ps", "top", "metrics", "help"])
     b.expect("--help", b.run("--help").stdout, done.stdout)
     bare = b.run()
     b.expect("without a command", (bare.returncode, bare.stderr), (2, done.stdout))
-    for name in ["run", "report", "diff", "ps", "top", "metrics", "help"]:
+    for name in ["run", "report", "diff", "ctl", "ps", "top", "metrics", "help"]:
         a = b.run("help", name)
         b.expect(name + " --help", b.run(name, "--help").stdout, a.stdout)
         b.expect_in(name, a.stdout, "usage: memtrack %s " % name)
@@ -166,7 +166,7 @@ def usage_errors_name_what_was_wrong(b):
 
 @test
 def man_pages_are_valid(b):
-    for name in ["run", "report", "diff", "ps", "top", "metrics", "help"]:
+    for name in ["run", "report", "diff", "ctl", "ps", "top", "metrics", "help"]:
         page = b.run("help", "--man", name).stdout
         for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"]:
             b.expect_in(name, page, "\n.SH " + section + "\n")
@@ -915,7 +915,8 @@ def a_running_process_can_be_looked_at(b):
     b.expect("rows", len(row), 1)
     if row:
         b.expect("mode", row[0][1], "full")
-        b.expect("live with the buffer of stdout", row[0][2:4], ["23.5", "KiB"])
+        b.expect("interval", row[0][2], "-")
+        b.expect("live with the buffer of stdout", row[0][3:5], ["23.5", "KiB"])
         for operand in [row[0][0], "name:" + name, "name:" + link]:
             report = json.loads(b.run("report", "--json", operand).stdout)
             b.expect(operand, (report["processes"][0]["running"], report["top_leak_sites"][0]["bytes"]), (True, 20000))

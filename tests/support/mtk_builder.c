@@ -30,6 +30,7 @@ static const uint32_t elem_bytes[KINDS] = {
 	[MT_REGION_REGIMES] = sizeof(struct mt_state_regime),
 	[MT_REGION_SAMPLED] = sizeof(struct mt_state_sampled),
 	[MT_REGION_CHANGES] = sizeof(struct mt_state_change),
+	[MT_REGION_REQUEST] = 1,
 	[MT_REGION_ERRORS] = sizeof(struct mt_state_error),
 };
 
@@ -504,6 +505,13 @@ uint8_t *mtk_builder_bytes(struct mtk_builder *b, size_t *ret_len)
 		       b->header.region[i].committed_bytes);
 	*ret_len = end;
 	return data;
+}
+
+void mtk_builder_make_controllable(struct mtk_builder *b)
+{
+	while (b->table[MT_REGION_REQUEST].count < MT_REQUEST_BYTES)
+		mtk_builder_add(b, MT_REGION_REQUEST, "");
+	b->header.control_done = b->header.control;
 }
 
 int mtk_builder_write_sparse(struct mtk_builder *b, const char *path, uint64_t capacity)

@@ -66,6 +66,9 @@ void mtk_builder_dealloc(struct mtk_builder *b, uint32_t thread, uint64_t addres
  */
 void mtk_builder_publish_in_steps(struct mtk_builder *b, int64_t step);
 
+/* Room for requests, as every state of a process that runs has it. */
+void mtk_builder_make_controllable(struct mtk_builder *b);
+
 /* The file's bytes, packed; the caller frees them with free(). */
 uint8_t *mtk_builder_bytes(struct mtk_builder *b, size_t *ret_len);
 /* The file as it is while its process runs: regions of `capacity` elements, sparse. 0 or -1. */
