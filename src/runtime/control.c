@@ -292,14 +292,30 @@ static void take_sampling(struct mt_thread *t, const struct mt_policy *p)
 					   : mt_sample_always_from(interval);
 }
 
-/* Sizes that the ordinary path may count: all but big ones, those always recorded, and none where
- * sizes are chosen by hand or allocations are counted off. */
+/*
+ * Sizes that the ordinary path may count: all but big ones, with what the allocator may round up,
+ * and those always recorded; none where blocks are chosen by other rules.
+ */
 static uint64_t ordinary_sizes(const struct mt_thread *t)
 {
+	enum { ROUNDING = 64 };
 	const struct mt_options *o = &mt_rt.options;
-	if (!t->light || !t->stats || t->every || o->min_size || o->max_size != UINT64_MAX)
+	if (t->every || o->min_size || o->max_size != UINT64_MAX)
 		return 0;
-	return MT_MIN(t->sample_always, (uint64_t)MT_BIG_BYTES);
+	return MT_MIN(t->sample_always, (uint64_t)MT_BIG_BYTES - ROUNDING);
+}
+
+/* Which way the hooks of malloc and free take in this thread. */
+static void choose_way(struct mt_thread *t, int light, int on)
+{
+	int counts = light && on && t->stats;
+	int by_chunks = __atomic_load_n(&mt_rt.chunk_sizes, __ATOMIC_RELAXED) == MT_CHUNKS_TRUSTED;
+	t->light = (uint32_t)light;
+	t->light_asks = counts && !mt_rt.chunk_sizes;
+	t->sample_all = ordinary_sizes(t);
+	t->control = on && !light ? mt_rt.control_word : NEVER;
+	t->light_control = on && light ? mt_rt.control_word : NEVER;
+	mt_thread_set_ways(t, !light && !t->streaming, counts && by_chunks);
 }
 
 static void take_locked(struct mt_thread *t)
@@ -319,13 +335,9 @@ static void take_locked(struct mt_thread *t)
 	take_sampling(t, p);
 	if (light && !t->stats)
 		mt_control_give_stats(t);
-	t->light = (uint32_t)light;
 	t->streaming = p->mode == MT_MODE_RECORD;
 	mt_stream_go_slow(t); /* there may have been allocations that are not in the stream */
-	mt_thread_set_ways(t, !light && !t->streaming, light);
-	t->sample_all = ordinary_sizes(t);
-	t->control = on && !light ? mt_rt.control_word : NEVER;
-	t->light_control = on && light ? mt_rt.control_word : NEVER;
+	choose_way(t, light, on);
 	t->control_taken = mt_rt.control_word;
 	t->policy_taken = p->count;
 }

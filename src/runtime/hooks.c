@@ -136,13 +136,40 @@ MT_NOINLINE static void *recording_malloc(size_t size)
 	return tracked_malloc(MT_FAMILY_PLAIN, size, MT_FAST_STREAM);
 }
 
+/* Counts a block of an allocator whose chunks have no header that we know. */
+MT_NOINLINE static void *asking_malloc(size_t size)
+{
+	struct mt_thread *t = mt_thread_self();
+	void *p = mt_original[MT_FAMILY_PLAIN].malloc(size);
+	if (MT_UNLIKELY(!p || !mt_light_is_small(t, size)))
+		return light_malloc_slow(p, size);
+	uint64_t usable = mt_usable(MT_FAMILY_PLAIN, p);
+	enum mt_light counted =
+		usable < MT_BIG_BYTES ? mt_light_alloc(t, size, usable) : MT_LIGHT_NO;
+	if (MT_LIKELY(counted == MT_LIGHT_DONE))
+		return p;
+	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : light_malloc_slow(p, size);
+}
+
+MT_NOINLINE static void *other_malloc(size_t size)
+{
+	const struct mt_thread *t = mt_thread_self();
+	return t && t->light_asks ? asking_malloc(size) : recording_malloc(size);
+}
+
 MT_NOINLINE static void *light_malloc(size_t size)
 {
 	struct mt_thread *t = mt_thread_self_light();
 	if (MT_UNLIKELY(!t))
-		return recording_malloc(size);
+		return other_malloc(size);
 	void *p = mt_original[MT_FAMILY_PLAIN].malloc(size);
-	enum mt_light counted = mt_light_alloc(t, p, size);
+	if (MT_UNLIKELY(!p || !mt_light_is_small(t, size)))
+		return light_malloc_slow(p, size);
+	uint64_t word = mt_chunk_word(p);
+	if (MT_UNLIKELY(word & MT_CHUNK_MAPPED))
+		return light_malloc_slow(p, size);
+	enum mt_light counted =
+		mt_light_alloc(t, size, (word & ~(uint64_t)MT_CHUNK_FLAGS) - MT_CHUNK_WORD);
 	if (MT_LIKELY(counted == MT_LIGHT_DONE))
 		return p;
 	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : light_malloc_slow(p, size);
@@ -216,21 +243,42 @@ MT_NOINLINE static void light_free_slow(void *p)
 	free_slow(MT_FAMILY_PLAIN, p, NULL, (uintptr_t)__builtin_dwarf_cfa());
 }
 
-/* As light_malloc(). */
-MT_NOINLINE static void light_free(void *p)
+/* After mt_light_free(). */
+MT_INLINE void end_light_free(struct mt_thread *t, void *p, enum mt_light counted)
 {
-	struct mt_thread *t = mt_thread_self_light();
-	if (MT_UNLIKELY(!t)) {
-		recording_free(p);
-		return;
-	}
-	enum mt_light counted = MT_LIKELY(p != NULL) ? mt_light_free(t, p) : MT_LIGHT_NO;
 	if (MT_LIKELY(counted == MT_LIGHT_DONE))
 		mt_original[MT_FAMILY_PLAIN].free(p);
 	else if (counted == MT_LIGHT_STEP)
 		step_and_free(t, p);
 	else
 		light_free_slow(p);
+}
+
+MT_NOINLINE static void other_free(void *p)
+{
+	struct mt_thread *t = mt_thread_self();
+	if (t && t->light_asks && p)
+		end_light_free(t, p, mt_light_free(t, p, mt_usable(MT_FAMILY_PLAIN, p)));
+	else
+		recording_free(p);
+}
+
+/* As light_malloc(). */
+MT_NOINLINE static void light_free(void *p)
+{
+	struct mt_thread *t = mt_thread_self_light();
+	enum mt_light counted = MT_LIGHT_NO;
+	if (MT_UNLIKELY(!t)) {
+		other_free(p);
+		return;
+	}
+	if (MT_LIKELY(p != NULL)) {
+		uint64_t word = mt_chunk_word(p);
+		if (MT_LIKELY(!(word & MT_CHUNK_MAPPED)))
+			counted = mt_light_free(t, p,
+						(word & ~(uint64_t)MT_CHUNK_FLAGS) - MT_CHUNK_WORD);
+	}
+	end_light_free(t, p, counted);
 }
 
 MT_INLINE void do_free(enum mt_family family, void *p)

@@ -30,10 +30,7 @@ static void publish_own(struct mt_thread *t)
 	mt_light_set_step(t);
 }
 
-/*
- * The guard keeps a handler that comes meanwhile from publishing the same step. A chunk header that
- * does not say what the allocator says ends their use.
- */
+/* The guard keeps a handler that comes meanwhile from publishing the same step. */
 MT_COLD void mt_light_step(struct mt_thread *t)
 {
 	t->depth = (uintptr_t)__builtin_dwarf_cfa();
@@ -130,17 +127,29 @@ static void unlist_big(uint64_t address)
 
 /* --- blocks -------------------------------------------------------------------------------- */
 
-/* What the chunk header says must be what the allocator says. */
+/*
+ * What the allocator says; on the way the chunk header is compared with it. Once enough blocks have
+ * agreed the ordinary path believes it; one that does not ends that for good.
+ */
 static uint64_t checked_usable(const struct mt_thread *t, const void *p)
 {
-	enum mt_family family = (enum mt_family)t->family;
-	uint64_t usable = mt_usable(family, p);
-	if (family != MT_FAMILY_PLAIN || !mt_rt.chunk_sizes)
+	uint64_t usable = mt_usable((enum mt_family)t->family, p);
+	uint32_t agreed = __atomic_load_n(&mt_rt.chunk_sizes, __ATOMIC_RELAXED), now;
+	if (t->family != MT_FAMILY_PLAIN || !agreed)
 		return usable;
-	uint64_t said = mt_original[family].malloc_usable_size(p);
-	if (said != usable)
-		mt_rt.chunk_sizes = 0;
-	return said;
+	int agrees = mt_chunk_usable(mt_chunk_word(p)) == usable;
+	now = !agrees ? 0 : MT_MIN(agreed + 1, (uint32_t)MT_CHUNKS_TRUSTED);
+	if (now == agreed)
+		return usable;
+	__atomic_store_n(&mt_rt.chunk_sizes, now, __ATOMIC_RELAXED);
+	if (!now || now == MT_CHUNKS_TRUSTED) /* threads take other ways */
+		__atomic_fetch_add(&mt_rt.policy.count, 1, __ATOMIC_RELEASE);
+	return usable;
+}
+
+static struct mt_state_size_class *class_of(const struct mt_thread *t, uint64_t usable)
+{
+	return &t->stats->size_class[mt_state_size_bucket(usable)];
 }
 
 /* The block covers a sample point of the thread, or is one that is always recorded. */
@@ -172,7 +181,7 @@ int mt_light_take(struct mt_thread *t, const void *p, size_t size)
 		mt_thread_tick(t);
 		list_big(t, (uint64_t)p, usable);
 	}
-	if (mt_light_count_alloc(t, usable)) {
+	if (mt_light_count_alloc(t, class_of(t, usable), usable)) {
 		mt_thread_tick(t);
 		publish_own(t);
 		mt_control_watch(t);
@@ -193,7 +202,7 @@ void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable)
 	}
 	if (usable >= MT_BIG_BYTES)
 		unlist_big((uint64_t)p);
-	if (mt_light_count_free(t, usable))
+	if (mt_light_count_free(t, class_of(t, usable), usable))
 		publish_own(t);
 }
 

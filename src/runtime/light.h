@@ -39,96 +39,105 @@ MT_INLINE void mt_light_add(void *counter, uint64_t by)
  */
 enum { MT_CHUNK_FLAGS = 7, MT_CHUNK_MAPPED = 2, MT_CHUNK_WORD = 8 };
 
-/* Usable bytes of a live block of the family's allocator. */
+MT_INLINE uint64_t mt_chunk_word(const void *p)
+{
+	return ((const uint64_t *)p)[-1];
+}
+
+MT_INLINE uint64_t mt_chunk_usable(uint64_t word)
+{
+	return (word & ~(uint64_t)MT_CHUNK_FLAGS) -
+	       (word & MT_CHUNK_MAPPED ? 2 * MT_CHUNK_WORD : MT_CHUNK_WORD);
+}
+
+/* Usable bytes of a live block, as the family's allocator says. */
 MT_INLINE uint64_t mt_usable(enum mt_family family, const void *p)
 {
-	if (family == MT_FAMILY_PLAIN && MT_LIKELY(mt_rt.chunk_sizes)) {
-		uint64_t word = ((const uint64_t *)p)[-1];
-		return (word & ~(uint64_t)MT_CHUNK_FLAGS) -
-		       (word & MT_CHUNK_MAPPED ? 2 * MT_CHUNK_WORD : MT_CHUNK_WORD);
-	}
 	size_t (*usable)(const void *) = mt_original[family].malloc_usable_size;
 	return MT_LIKELY(usable != NULL) ? usable(p) : 0;
 }
 
-/*
- * The same on the ordinary path; MT_BIG_BYTES or more: this block is for the slow one. A chunk that
- * is a mapping of its own is large, and rare.
- */
-MT_INLINE uint64_t mt_usable_quick(const void *p)
+/* usable: less than 2^31, so that the last class needs no care. */
+MT_INLINE struct mt_state_size_class *mt_light_class(struct mt_thread *t, uint64_t usable)
 {
-	if (MT_LIKELY(mt_rt.chunk_sizes)) {
-		uint64_t word = ((const uint64_t *)p)[-1];
-		if (MT_UNLIKELY(word & MT_CHUNK_MAPPED))
-			return MT_BIG_BYTES;
-		return (word & ~(uint64_t)MT_CHUNK_FLAGS) - MT_CHUNK_WORD;
-	}
-	return mt_usable(MT_FAMILY_PLAIN, p);
+	uint64_t bucket = 2 * usable + 1;
+#if defined(__x86_64__)
+	__asm__("bsrq %0, %0" : "+r"(bucket) : : "cc"); /* a quad word at once, no sign to extend */
+#else
+	bucket = 63 - (uint64_t)__builtin_clzll(bucket);
+#endif
+	return &t->stats->size_class[bucket];
 }
 
-MT_INLINE struct mt_state_size_class *mt_light_class(struct mt_state_stats *s, uint64_t usable)
-{
-	uint32_t bucket = 63 - (uint32_t)__builtin_clzll(2 * usable + 1);
-	return &s->size_class[MT_MIN(bucket, (uint32_t)MT_SIZE_BUCKETS - 1)];
-}
-
-/* 1: the balance has moved a step away from what was published: mt_light_publish() is due. */
-MT_INLINE int mt_light_count_alloc(struct mt_thread *t, uint64_t usable)
+/* 1: the balance has moved a step: mt_light_step() is due. */
+MT_INLINE int mt_light_count_alloc(struct mt_thread *t, struct mt_state_size_class *c,
+				   uint64_t usable)
 {
 	struct mt_state_stats *s = t->stats;
-	struct mt_state_size_class *c = mt_light_class(s, usable);
 	mt_light_add(&c->allocs, 1);
 	mt_light_add(&c->bytes, usable);
 	mt_light_add(&s->live_bytes, usable);
 	int64_t live = s->live_bytes;
+	if (MT_LIKELY(live <= t->watch))
+		return 0;
 	if (live > s->peak_bytes)
 		s->peak_bytes = live;
+	t->watch = MT_MIN(s->peak_bytes, t->step_high - 1);
 	return live >= t->step_high;
 }
 
-MT_INLINE int mt_light_count_free(struct mt_thread *t, uint64_t usable)
+MT_INLINE int mt_light_count_free(struct mt_thread *t, struct mt_state_size_class *c,
+				  uint64_t usable)
 {
 	struct mt_state_stats *s = t->stats;
-	struct mt_state_size_class *c = mt_light_class(s, usable);
+	int64_t low = t->step_low;
 	mt_light_add(&c->frees, 1);
 	mt_light_add(&c->freed_bytes, usable);
 	mt_light_add(&s->live_bytes, -usable);
-	return s->live_bytes <= t->step_low;
+	return s->live_bytes <= low;
 }
 
 /* The thread's settings are those of the present control word, and no fork has come between. */
 MT_INLINE int mt_light_is_current(const struct mt_thread *t)
 {
-	return mt_rt_wipe[0] && !t->depth &&
+	/* as plain words, each one comparison: all have been read anew since the call of the hook
+	 */
+	return *(const uint64_t *)&mt_rt_wipe[0] && !*(const uintptr_t *)&t->depth &&
 	       __atomic_load_n(&mt_rt.hdr->control, __ATOMIC_RELAXED) == t->light_control;
 }
 
 enum mt_light { MT_LIGHT_NO = 0, MT_LIGHT_DONE = 1, MT_LIGHT_STEP = 2 };
 
-/* A new block of the plain family: counted, or NO and nothing is changed. */
-MT_INLINE enum mt_light mt_light_alloc(struct mt_thread *t, void *p, size_t size)
+/*
+ * A new block of the plain family that may be ordinary, as mt_light_is_small() says: counted, or NO
+ * and nothing is changed.
+ */
+MT_INLINE enum mt_light mt_light_alloc(struct mt_thread *t, size_t size, uint64_t usable)
 {
 	int64_t left = t->sample_left - (int64_t)(size + !size);
-	/* sample_all is 0 where the thread has no row, or nothing is to be recorded */
-	if (MT_UNLIKELY(!p || size >= t->sample_all || left <= 0 || !mt_light_is_current(t)))
-		return MT_LIGHT_NO;
-	uint64_t usable = mt_usable_quick(p);
-	if (MT_UNLIKELY(usable >= MT_BIG_BYTES))
+	if (MT_UNLIKELY(left <= 0 || !mt_light_is_current(t)))
 		return MT_LIGHT_NO;
 	t->sample_left = left;
-	return MT_UNLIKELY(mt_light_count_alloc(t, usable)) ? MT_LIGHT_STEP : MT_LIGHT_DONE;
+	return MT_UNLIKELY(mt_light_count_alloc(t, mt_light_class(t, usable), usable))
+		       ? MT_LIGHT_STEP
+		       : MT_LIGHT_DONE;
 }
 
-/* A block of the plain family goes; p is not NULL. */
-MT_INLINE enum mt_light mt_light_free(struct mt_thread *t, void *p)
+/* Sizes that need no look at the list of big blocks, and may be missed by sampling. */
+MT_INLINE int mt_light_is_small(const struct mt_thread *t, size_t size)
 {
-	if (MT_UNLIKELY(mt_rt.filter[mt_filter_slot((uint64_t)p)] || !t->sample_all ||
+	return size < t->sample_all;
+}
+
+/* A block of the plain family goes. */
+MT_INLINE enum mt_light mt_light_free(struct mt_thread *t, const void *p, uint64_t usable)
+{
+	if (MT_UNLIKELY(mt_rt.filter[mt_filter_slot((uint64_t)p)] || usable >= MT_BIG_BYTES ||
 			!mt_light_is_current(t)))
 		return MT_LIGHT_NO;
-	uint64_t usable = mt_usable_quick(p);
-	if (MT_UNLIKELY(usable >= MT_BIG_BYTES))
-		return MT_LIGHT_NO;
-	return MT_UNLIKELY(mt_light_count_free(t, usable)) ? MT_LIGHT_STEP : MT_LIGHT_DONE;
+	return MT_UNLIKELY(mt_light_count_free(t, mt_light_class(t, usable), usable))
+		       ? MT_LIGHT_STEP
+		       : MT_LIGHT_DONE;
 }
 
 /* --- light.c --- */
@@ -142,6 +151,7 @@ MT_INLINE void mt_light_set_step(struct mt_thread *t)
 {
 	t->step_high = t->stats->published + MT_PEAK_STEP;
 	t->step_low = t->stats->published - MT_PEAK_STEP;
+	t->watch = MT_MIN(t->stats->peak_bytes, t->step_high - 1);
 }
 
 /* After MT_LIGHT_STEP. Any moment. */

@@ -195,7 +195,8 @@ static void describe(const struct search *s)
 	find(s, "malloc_usable_size", &sizes);
 	/* by their layout, which has not changed since chunks have headers, and is checked at work
 	 */
-	mt_rt.chunk_sizes = glibc && provider == libc && sizes == libc;
+	if (!mt_rt.chunk_sizes)
+		mt_rt.chunk_sizes = glibc && provider == libc && sizes == libc;
 	for (uint32_t i = 0; i < s->self_at; i++)
 		if (mt_module_symbol(s->order[i], "malloc"))
 			mt_provider.program_exports_malloc = 1;

@@ -622,7 +622,8 @@ void mt_record_free_nested(struct mt_thread *t, const void *p)
 	struct mt_gone gone = {0};
 	int known = mt_record_take(t, p, &gone);
 	if (gone.counted && t->stats) /* published when the outer call, or a later one, does */
-		mt_light_count_free(t, gone.usable);
+		mt_light_count_free(t, &t->stats->size_class[mt_state_size_bucket(gone.usable)],
+				    gone.usable);
 	if (!known)
 		return;
 	struct mt_deferred *d = reserve_deferred(t);

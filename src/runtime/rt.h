@@ -42,6 +42,9 @@ enum {
 	MT_NESTED_MAX = 8,
 };
 
+/* mt_rt.chunk_sizes: 0 not so, else how many blocks have shown it, up to MT_CHUNKS_TRUSTED. */
+enum { MT_CHUNKS_TRUSTED = 16 };
+
 /* The regime's bits in a tag, see mt_site_tag(). */
 #define MT_TAG_REGIME ((uint64_t)0xffff0000)
 
@@ -102,20 +105,22 @@ struct mt_thread {
 	uint64_t tag;     /* of new allocations: label number << 32, regime << 16 */
 	uint32_t own_label; /* the thread has set its label itself */
 	/* how this thread records: taken over from mt_rt.policy, see control.h */
-	uint32_t light_control;       /* light modes, switched on: likewise */
-	uint32_t control_taken;       /* the control word that these settings belong to */
-	uint32_t policy_taken;        /* mt_rt.policy.count likewise */
-	uint32_t streaming;           /* 1: recording mode: events go into the stream as well */
-	uint32_t light;               /* 1: blocks are counted, few are recorded: see light.h */
-	uint32_t family;              /* enum mt_family of the present call, for usable sizes */
-	int64_t sample_left;          /* bytes until the next sample point */
-	uint64_t sample_all;          /* sizes from here on are not counted on the ordinary path */
-	uint64_t sample_always;       /* sizes from here on are always recorded */
-	uint64_t interval_bytes;      /* of sample_left; 0: none */
-	uint32_t every, every_left;   /* every Nth allocation is recorded; 0: not so */
-	struct mt_state_stats *stats; /* the thread's row of STATS, NULL: none yet */
-	int64_t step_low, step_high;  /* live bytes of stats outside are to be published */
-	uint64_t random;              /* state of the generator of sample distances */
+	uint32_t light_control; /* light modes, switched on: likewise */
+	uint32_t control_taken; /* the control word that these settings belong to */
+	uint32_t policy_taken;  /* mt_rt.policy.count likewise */
+	uint32_t streaming;     /* 1: recording mode: events go into the stream as well */
+	uint32_t light;         /* 1: blocks are counted, few are recorded: see light.h */
+	uint32_t light_asks; /* 1: the allocator is asked for usable sizes on the ordinary path */
+	uint32_t family;     /* enum mt_family of the present call, for usable sizes */
+	int64_t sample_left; /* bytes until the next sample point */
+	uint64_t sample_all; /* sizes from here on are not counted on the ordinary path */
+	uint64_t sample_always;          /* sizes from here on are always recorded */
+	uint64_t interval_bytes;         /* of sample_left; 0: none */
+	uint32_t every, every_left;      /* every Nth allocation is recorded; 0: not so */
+	struct mt_state_stats *stats;    /* the thread's row of STATS, NULL: none yet */
+	int64_t step_low, step_high;     /* live bytes of stats outside are to be published */
+	int64_t watch;                   /* live bytes above are a new peak, or a step */
+	uint64_t random;                 /* state of the generator of sample distances */
 	uint64_t rail_start, rail_ticks; /* present window of the bound on processor time */
 	uint32_t rail_samples;
 	uint32_t peak_resets; /* requests to set the peak back that were followed */
@@ -182,7 +187,7 @@ struct mt_rt {
 	 */
 	uint64_t plain_from, plain_span;
 	uint8_t *filter;      /* light modes: which addresses may be recorded, see light.h */
-	uint32_t chunk_sizes; /* 1: usable sizes are read from glibc's chunk headers */
+	uint32_t chunk_sizes; /* usable sizes are in glibc's chunk headers: MT_CHUNKS_TRUSTED */
 	uint32_t counting;    /* 1: blocks that no table knows were, or may have been, counted in
 				 STATS */
 	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */

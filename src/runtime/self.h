@@ -36,7 +36,7 @@ MT_INLINE struct mt_thread *mt_thread_self_full(void)
 	return mt_self_full;
 }
 
-/* Likewise in a light mode, NULL else. */
+/* Likewise while the thread counts on the ordinary path of a light mode, NULL else. */
 extern __thread struct mt_thread *mt_self_light __attribute__((tls_model("initial-exec")))
 MT_HIDDEN;
 
@@ -45,7 +45,7 @@ MT_INLINE struct mt_thread *mt_thread_self_light(void)
 	return mt_self_light;
 }
 
-/* t: the calling thread's own; at most one of the two, none: recording mode. */
+/* t: the calling thread's own; at most one of the two. */
 MT_INLINE void mt_thread_set_ways(struct mt_thread *t, int full, int light)
 {
 	mt_self_full = full ? t : NULL;

@@ -25,8 +25,11 @@ from tap import Tap
 
 COMMITTED = os.path.join(HERE, "instructions.txt")
 ABOVE, BELOW = 1.01, 0.95 # what a number may grow to; what must become the new number
-# name: arguments of mb (kind, threads, pairs, live blocks)
-CASES = {"hot": ("hot", 1, 40000, 16), "diverse": ("own", 1, 60000, 1000)}
+# name: options of the tracker, arguments of mb (kind, threads, pairs, live blocks)
+CASES = {"hot": ("mode=full", ("hot", 1, 40000, 16)),
+         "diverse": ("mode=full", ("own", 1, 60000, 1000)),
+         "stats": ("mode=stats", ("hot", 1, 40000, 16)),
+         "sample": ("mode=sample interval=512K", ("hot", 1, 40000, 16))}
 
 
 def read_committed():
@@ -37,14 +40,14 @@ def read_committed():
     return values.pop("compiler"), {name: float(value) for name, value in values.items()}
 
 
-def count(program, arguments, preload):
+def count(program, arguments, preload, words):
     """Instructions between the program's calls of counting_starts() and counting_ends()."""
     work = tempfile.mkdtemp(prefix="memtrack-count-")
     # the addresses of the stack take part in hashes: they may not depend on the length of a path
     env = {"PATH": "/usr/bin:/bin", "PADDING": "x" * (2000 - len(work) * (3 if preload else 1))}
     if preload:
-        env.update(LD_PRELOAD=work + "/library.so", MEMTRACK_MODE="full", MEMTRACK_STATE_DIR=work,
-                   MEMTRACK_OPTIONS="valgrind=track")
+        env.update(LD_PRELOAD=work + "/library.so", MEMTRACK_STATE_DIR=work,
+                   MEMTRACK_OPTIONS="valgrind=track " + words)
     try:
         os.symlink(program, work + "/program")
         os.symlink(preload or "/dev/null", work + "/library.so")
@@ -89,11 +92,11 @@ def main():
         tap.skip("instructions", "built with %s; the numbers are for %s" % (options.compiler, compiler))
         return tap.done()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        runs = {name: [pool.submit(count, program, arguments, preload) for preload in (library, None)]
-                for name, arguments in CASES.items()}
+        runs = {name: [pool.submit(count, program, arguments, preload, words) for preload in (library, None)]
+                for name, (words, arguments) in CASES.items()}
     for name, (tracked, bare) in runs.items():
         try:
-            added = (tracked.result() - bare.result()) / (CASES[name][2] / 2)
+            added = (tracked.result() - bare.result()) / (CASES[name][1][2] / 2)
             tap.ok("instructions " + name, compare(name, added, committed[name]) if options.compiler else ())
             tap.note("%s: %.1f instructions added to a pair, committed are %.1f" % (name, added, committed[name]))
         except (OSError, subprocess.SubprocessError, TypeError) as error:

@@ -48,7 +48,8 @@ static void take_in(struct mt_thread *t, uint64_t number, size_t size, uintptr_t
 	struct mt_caller caller = fixture_caller(site);
 	void *p = address_of(number);
 	size_of[number] = size;
-	enum mt_light counted = mt_light_alloc(t, p, size);
+	enum mt_light counted =
+		mt_light_is_small(t, size) ? mt_light_alloc(t, size, usable_size(p)) : MT_LIGHT_NO;
 	if (counted == MT_LIGHT_STEP)
 		mt_light_step(t);
 	if (counted != MT_LIGHT_NO)
@@ -60,7 +61,7 @@ static void take_in(struct mt_thread *t, uint64_t number, size_t size, uintptr_t
 static void let_go(struct mt_thread *t, uint64_t number)
 {
 	void *p = address_of(number);
-	enum mt_light counted = mt_light_free(t, p);
+	enum mt_light counted = mt_light_free(t, p, usable_size(p));
 	if (counted == MT_LIGHT_STEP)
 		mt_light_step(t);
 	if (counted == MT_LIGHT_NO)
