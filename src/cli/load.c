@@ -100,48 +100,79 @@ static bool is_recording(const char *path)
 	return len > 4 && !strcmp(path + len - 4, ".mtr");
 }
 
-/* The profile as it was at l->when. */
-static int go_back(const struct mt_loaded *l, const char *state, struct mt_profile *p,
-		   struct mt_err *err)
+void mt_recorded_done(struct mt_recorded *r)
 {
-	mt_auto(free) char *path = mt_recording_name(state);
-	mt_auto(mt_mtr) struct mt_mtr m = {.fd = -1};
+	if (!r)
+		return;
+	mt_mtr_close(&r->recording);
+	mt_profile_free(r->profile);
+	free(r->path);
+	*r = (struct mt_recorded){.recording = {.fd = -1}};
+}
+
+/* The state file of a recording, or the path itself. Heap; NULL: no memory. */
+static char *state_of(const char *path)
+{
+	char *state = strdup(path);
+
+	if (state && is_recording(path))
+		state[strlen(state) - 1] = 'k';
+	return state;
+}
+
+int mt_recorded_open(struct mt_recorded *r, const char *path, struct mt_err *err)
+{
+	mt_auto(free) char *state = state_of(path);
 	int code;
 
-	if (!path)
+	r->path = state ? mt_recording_name(state) : NULL;
+	if (!r->path)
 		return mt_err_no_memory(err);
-	if (access(path, F_OK) && p->mode != MT_MODE_RECORD)
+	code = mt_mtk_read(state, &r->profile, err);
+	if (code)
+		return code;
+	if (access(r->path, F_OK) && r->profile->mode != MT_MODE_RECORD)
 		return mt_err_set(err, -ENOENT,
 				  "'%s' was not recorded with --mode=record: there is no '%s'",
-				  state, path);
-	if (p->process_alive)
+				  state, r->path);
+	if (r->profile->process_alive)
 		return mt_err_set(
 			err, -EBUSY,
 			"the recording of '%s' is complete only when its process has ended", state);
-	code = mt_mtr_open(&m, path, err);
-	return code ? code : mt_mtr_to_profile(&m, p, l->when, err);
+	code = mt_mtr_open(&r->recording, r->path, err);
+	if (!code && !mt_mtr_belongs_to(&r->recording, r->profile))
+		code = mt_err_set(err, -EINVAL,
+				  "the recording '%s' is of another process or program than the "
+				  "state file beside it",
+				  r->path);
+	return code;
+}
+
+/* The profile as it was at l->when. */
+static int read_past(const struct mt_loaded *l, const char *path, struct mt_profile **ret_p,
+		     struct mt_err *err)
+{
+	mt_auto(mt_recorded) struct mt_recorded r = {.recording = {.fd = -1}};
+	int code = mt_recorded_open(&r, path, err);
+
+	if (!code)
+		code = mt_mtr_to_profile(&r.recording, r.profile, l->when, err);
+	if (code)
+		return code;
+	*ret_p = r.profile;
+	r.profile = NULL;
+	return 0;
 }
 
 /* The state file at path, or beside the recording at path. */
 static int read_profile(const struct mt_loaded *l, const char *path, struct mt_profile **ret_p,
 			struct mt_err *err)
 {
-	mt_auto(free) char *state = strdup(path);
-	mt_auto(mt_profile) struct mt_profile *p = NULL;
-	int code;
+	mt_auto(free) char *state = state_of(path);
 
 	if (!state)
 		return mt_err_no_memory(err);
-	if (is_recording(path))
-		state[strlen(state) - 1] = 'k';
-	code = mt_mtk_read(state, &p, err);
-	if (!code && l->when)
-		code = go_back(l, state, p, err);
-	if (code)
-		return code;
-	*ret_p = p;
-	p = NULL;
-	return 0;
+	return l->when ? read_past(l, path, ret_p, err) : mt_mtk_read(state, ret_p, err);
 }
 
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)

@@ -32,6 +32,21 @@ MT_AUTO_DEFINE_INPLACE(mt_loaded, struct mt_loaded, mt_loaded_done)
  */
 int mt_load_parse_when(const char *text, struct mt_mtr_when *ret_when, struct mt_err *err);
 
+/* A recording with its state file. */
+struct mt_recorded {
+	struct mt_mtr recording;
+	struct mt_profile *profile;
+	char *path; /* of the recording */
+};
+void mt_recorded_done(struct mt_recorded *r);
+MT_AUTO_DEFINE_INPLACE(mt_recorded, struct mt_recorded, mt_recorded_done)
+
+/*
+ * Opens the recording at path, or that of the state file at path. 0 or a negative errno value with
+ * *err; *r (all-zero but for recording.fd -1) is to be given to mt_recorded_done() either way.
+ */
+int mt_recorded_open(struct mt_recorded *r, const char *path, struct mt_err *err);
+
 /* Reads one more state file, or that of a recording. 0 or a negative errno value with *err. */
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err);
 

@@ -3,13 +3,15 @@
 
 #include "cli/commands.h"
 
+#include "record/replay.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 const struct mt_command *const mt_commands[] = {
-	&mt_cmd_run, &mt_cmd_report,  &mt_cmd_diff, &mt_cmd_ctl, &mt_cmd_ps,
-	&mt_cmd_top, &mt_cmd_metrics, &mt_cmd_help, NULL,
+	&mt_cmd_run,    &mt_cmd_report, &mt_cmd_diff,    &mt_cmd_ctl,  &mt_cmd_ps, &mt_cmd_top,
+	&mt_cmd_replay, &mt_cmd_export, &mt_cmd_metrics, &mt_cmd_help, NULL,
 };
 
 static int unknown(const char *name)
@@ -56,6 +58,8 @@ int main(int argc, char **argv)
 {
 	const struct mt_command *c;
 
+	if (argc == 1 && !strcmp(argv[0], MT_REPLAY_NAME))
+		return mt_replay_main();
 	survive_file_limit();
 
 	if (argc < 2) {

@@ -111,11 +111,12 @@ def wait_until(condition, seconds=20):
 def help_lists_the_commands(b):
     done = b.run("help")
     b.expect("status", done.returncode, 0)
-    b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), ["run", "report", "diff", "ctl", "ps", "top", "metrics", "help"])
+    names = ["run", "report", "diff", "ctl", "ps", "top", "replay", "export", "metrics", "help"]
+    b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), names)
     b.expect("--help", b.run("--help").stdout, done.stdout)
     bare = b.run()
     b.expect("without a command", (bare.returncode, bare.stderr), (2, done.stdout))
-    for name in ["run", "report", "diff", "ctl", "ps", "top", "metrics", "help"]:
+    for name in names:
         a = b.run("help", name)
         b.expect(name + " --help", b.run(name, "--help").stdout, a.stdout)
         b.expect_in(name, a.stdout, "usage: memtrack %s " % name)
@@ -166,7 +167,7 @@ def usage_errors_name_what_was_wrong(b):
 
 @test
 def man_pages_are_valid(b):
-    for name in ["run", "report", "diff", "ctl", "ps", "top", "metrics", "help"]:
+    for name in ["run", "report", "diff", "ctl", "ps", "top", "replay", "export", "metrics", "help"]:
         page = b.run("help", "--man", name).stdout
         for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"]:
             b.expect_in(name, page, "\n.SH " + section + "\n")
@@ -181,7 +182,7 @@ def completion_is_valid_bash(b):
     script = b.run("help", "--completion").stdout
     ask = script + """
 COMP_WORDS=(memtrack report --sh); COMP_CWORD=2; _memtrack; echo "${COMPREPLY[@]}"
-COMP_WORDS=(memtrack re); COMP_CWORD=1; _memtrack; echo "${COMPREPLY[@]}"
+COMP_WORDS=(memtrack repo); COMP_CWORD=1; _memtrack; echo "${COMPREPLY[@]}"
 COMP_WORDS=(memtrack report --show = pe); COMP_CWORD=4; _memtrack; echo "${COMPREPLY[@]}"
 """
     done = subprocess.run(["bash", "-c", "compopt() { :; }\n" + ask], capture_output=True, text=True, check=False)
