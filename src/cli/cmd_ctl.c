@@ -379,5 +379,7 @@ const struct mt_command mt_cmd_ctl = {
 		"why.\n\n2: the command line was not understood.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-run(1), memtrack-ps(1), memtrack-top(1)",
+	.operand_words = "on off mode=full mode=sample mode=stats mode=check mode=record interval= "
+			 "every= modules= label= reset-peak snapshot",
 	.run = run,
 };

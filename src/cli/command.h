@@ -61,6 +61,7 @@ struct mt_command {
 	const char *exit_status;     /* NULL: the common text */
 	const char *const *examples; /* command line, explanation, ..., NULL */
 	const char *see_also;        /* "memtrack-report(1), mtk(5)" */
+	const char *operand_words;   /* for completion, separated by blanks; NULL: files */
 	/* Returns the exit status. `options` is of options_bytes. */
 	int (*run)(const void *options, const struct mt_operands *operands);
 };

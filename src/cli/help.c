@@ -212,7 +212,16 @@ void mt_help_completion(FILE *out)
 			fprintf(out, "--%s%s ", o->name, o->argument ? "=" : "");
 		fputs("--help' ;;\n", out);
 	}
-	fputs("\tesac\n\tcase $cur in\n"
+	fputs("\tesac\n", out);
+	for (const struct mt_command *const *c = mt_commands; *c; c++)
+		if ((*c)->operand_words)
+			fprintf(out,
+				"\tif [ \"$command\" = %s ] && [[ $cur != -* ]]; then\n"
+				"\t\tmapfile -t COMPREPLY < <(compgen -f -W '%s' -- \"$cur\")\n"
+				"\t\t[[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
+				"\t\treturn\n\tfi\n",
+				(*c)->name, (*c)->operand_words);
+	fputs("\tcase $cur in\n"
 	      "\t-*)\n\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
 	      "\t\t[[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n\t\t;;\n"
 	      "\tesac\n}\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys, the line where text is typed, and exports, which another process of ours makes. */
+/* Keys, the line where text is typed, and what other commands of ours do in processes of their own.
+ */
 
 #include "cli/top_keys.h"
 
@@ -21,8 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum prompt { PROMPT_NONE, PROMPT_FILTER, PROMPT_EXPORT };
-enum { TYPED_MAX = 512, NAMED_MAX = 300 };
+enum prompt { PROMPT_NONE, PROMPT_FILTER, PROMPT_EXPORT, PROMPT_CONTROL };
+enum { TYPED_MAX = 512, NAMED_MAX = 300, WORDS_MAX = 16 };
 
 struct mt_top_ui {
 	struct mt_top *t; /* borrowed */
@@ -32,9 +33,9 @@ struct mt_top_ui {
 	char filter_before[MT_TOP_FILTER_MAX];
 	struct mt_top_namer *namer; /* owned */
 	struct mt_site_names quick, full;
-	pid_t exporter;      /* 0: none */
-	int exporter_errors; /* what it complains of; -1: none */
-	char exported[TYPED_MAX];
+	pid_t helper;      /* a command of ours at work; 0: none */
+	int helper_output; /* what it says; -1: none */
+	char done[TYPED_MAX + 32];
 };
 
 struct mt_top_ui *mt_top_ui_new(struct mt_top *t, bool no_symbols)
@@ -45,7 +46,7 @@ struct mt_top_ui *mt_top_ui_new(struct mt_top *t, bool no_symbols)
 		return NULL;
 	ui->t = t;
 	ui->no_symbols = no_symbols;
-	ui->exporter_errors = -1;
+	ui->helper_output = -1;
 	ui->namer = mt_top_namer_new(no_symbols);
 	t->names = &ui->full;
 	t->quick_names = &ui->quick;
@@ -63,8 +64,8 @@ void mt_top_ui_free(struct mt_top_ui *ui)
 	mt_site_names_done(&ui->quick);
 	mt_site_names_done(&ui->full);
 	ui->t->names = ui->t->quick_names = NULL;
-	if (ui->exporter_errors >= 0)
-		close(ui->exporter_errors);
+	if (ui->helper_output >= 0)
+		close(ui->helper_output);
 	free(ui);
 }
 
@@ -145,9 +146,9 @@ static void show(struct mt_top_ui *ui, enum mt_top_view view)
 	ask_for_names(ui);
 }
 
-/* ---- exports ---- */
+/* ---- what other commands do ---- */
 
-/* The process whose report it shall be: the open one, or that under the cursor. */
+/* The process that is meant: the open one, or that under the cursor. */
 static const struct mt_watched *chosen_process(const struct mt_top *t)
 {
 	size_t at = mt_top_cursor(t);
@@ -158,6 +159,55 @@ static const struct mt_watched *chosen_process(const struct mt_top *t)
 		if ((uint64_t)t->list.item[i].now.pid == t->row[at].key)
 			return &t->list.item[i];
 	return NULL;
+}
+
+/* Starts `memtrack ...`, whose words go to `output`; the screen goes on meanwhile. 0 or negative.
+ */
+static int spawn(struct mt_top_ui *ui, char **argv, int output)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	int code;
+
+	sigemptyset(&none);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+	code = posix_spawn(&ui->helper, "/proc/self/exe", &actions, &attributes, argv, environ);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	if (code)
+		ui->helper = 0;
+	return -code;
+}
+
+/* Runs a command of ours; `done` is said when it succeeds and says nothing itself. */
+static void run_command(struct mt_top_ui *ui, char **argv, const char *done)
+{
+	int fds[2], code;
+
+	if (ui->helper) {
+		say(ui, "the last command is still under way");
+		return;
+	}
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
+		say(ui, "cannot do it: %s", strerror(errno));
+		return;
+	}
+	code = spawn(ui, argv, fds[1]);
+	close(fds[1]);
+	if (code) {
+		close(fds[0]);
+		say(ui, "cannot do it: %s", strerror(-code));
+		return;
+	}
+	ui->helper_output = fds[0];
+	snprintf(ui->done, sizeof(ui->done), "%s", done);
 }
 
 static const char *format_of(const char *path)
@@ -175,60 +225,53 @@ static const char *format_of(const char *path)
 	return "--show=leaks"; /* text is the default */
 }
 
-/* Starts `memtrack report` of the process; the screen goes on meanwhile. */
-static int spawn_report(struct mt_top_ui *ui, const char *state, const char *to, int errors)
-{
-	char format[16], output[TYPED_MAX + 16];
-	char *argv[] = {(char *)"memtrack",   (char *)"report", format,        output,
-			(char *)"--stack=64", (char *)"--",     (char *)state, NULL};
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int code;
-
-	snprintf(format, sizeof(format), "%s", format_of(to));
-	snprintf(output, sizeof(output), "--output=%s", to);
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	code = posix_spawn(&ui->exporter, "/proc/self/exe", &actions, &attributes, argv, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	if (code)
-		ui->exporter = 0;
-	return -code;
-}
-
 static void export_to(struct mt_top_ui *ui, const char *to)
 {
 	const struct mt_watched *w = chosen_process(ui->t);
-	int fds[2], code;
+	char output[TYPED_MAX + 16], done[TYPED_MAX + 16];
+	char *argv[] = {(char *)"memtrack",
+			(char *)"report",
+			(char *)format_of(to),
+			output,
+			(char *)"--",
+			w ? w->path : NULL,
+			NULL};
 
 	if (!w || !*to)
 		return;
-	if (ui->exporter) {
-		say(ui, "the last export is still under way");
-		return;
-	}
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
-		say(ui, "cannot export: %s", strerror(errno));
-		return;
-	}
-	code = spawn_report(ui, w->path, to, fds[1]);
-	close(fds[1]);
-	if (code) {
-		close(fds[0]);
-		say(ui, "cannot export: %s", strerror(-code));
-		return;
-	}
-	ui->exporter_errors = fds[0];
-	snprintf(ui->exported, sizeof(ui->exported), "%s", to);
+	snprintf(output, sizeof(output), "--output=%s", to);
+	snprintf(done, sizeof(done), "wrote '%s'", to);
 	say(ui, "writing '%s'", to);
+	run_command(ui, argv, done);
+}
+
+/* Words as of `memtrack ctl`; a value may hold blanks when it is the last. */
+static void control(struct mt_top_ui *ui, const char *text)
+{
+	const struct mt_watched *w = chosen_process(ui->t);
+	char copy[TYPED_MAX], done[TYPED_MAX + 32], *save = NULL;
+	char *argv[4 + WORDS_MAX + 1] = {(char *)"memtrack", (char *)"ctl", (char *)"--",
+					 w ? w->path : NULL};
+	unsigned count = 4;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	for (char *word = strtok_r(copy, " ", &save); word && count < 4 + WORDS_MAX;
+	     word = strtok_r(NULL, " ", &save))
+		argv[count++] = word;
+	if (!w || count == 4)
+		return;
+	snprintf(done, sizeof(done), "done: %s", text);
+	say(ui, "asking for: %s", text);
+	run_command(ui, argv, done);
+}
+
+/* Switches recording of the process off or on. */
+static void toggle(struct mt_top_ui *ui)
+{
+	const struct mt_watched *w = chosen_process(ui->t);
+
+	if (w)
+		control(ui, w->now.is_recording ? "off" : "on");
 }
 
 static char *last_line(char *text)
@@ -245,21 +288,24 @@ static char *last_line(char *text)
 void mt_top_ui_reap(struct mt_top_ui *ui)
 {
 	char text[4096] = "", *sentence;
+	bool is_done;
 	int status;
 
-	if (!ui->exporter || waitpid(ui->exporter, &status, WNOHANG) != ui->exporter)
+	if (!ui->helper || waitpid(ui->helper, &status, WNOHANG) != ui->helper)
 		return;
-	ui->exporter = 0;
-	(void)!read(ui->exporter_errors, text, sizeof(text) - 1);
-	close(ui->exporter_errors);
-	ui->exporter_errors = -1;
+	ui->helper = 0;
+	(void)!read(ui->helper_output, text, sizeof(text) - 1);
+	close(ui->helper_output);
+	ui->helper_output = -1;
 	sentence = last_line(text); /* warnings come before it */
 	if (!strncmp(sentence, "memtrack: ", 10))
 		sentence += 10;
-	if (WIFEXITED(status) && !WEXITSTATUS(status))
-		say(ui, "wrote '%s'", ui->exported);
+	is_done = WIFEXITED(status) && !WEXITSTATUS(status);
+	/* of a report that was written only warnings are left */
+	if (is_done && (!*sentence || !strncmp(ui->done, "wrote ", 6)))
+		say(ui, "%s", ui->done);
 	else
-		say(ui, "%s", *sentence ? sentence : "the export failed");
+		say(ui, "%s", *sentence ? sentence : "it failed");
 }
 
 /* ---- typed text ---- */
@@ -276,8 +322,10 @@ static void start_prompt(struct mt_top_ui *ui, enum prompt prompt)
 	} else if (!w) {
 		ui->prompt = PROMPT_NONE;
 		say(ui, "choose a process first");
-	} else {
+	} else if (prompt == PROMPT_EXPORT) {
 		snprintf(ui->typed, sizeof(ui->typed), "memtrack-%" PRId32 ".txt", w->now.pid);
+	} else {
+		snprintf(ui->typed, sizeof(ui->typed), "mode=");
 	}
 }
 
@@ -337,6 +385,8 @@ static void key_in_prompt(struct mt_top_ui *ui, unsigned key)
 		ui->prompt = PROMPT_NONE;
 		if (prompt == PROMPT_EXPORT)
 			export_to(ui, ui->typed);
+		if (prompt == PROMPT_CONTROL)
+			control(ui, ui->typed);
 		return;
 	}
 	type(ui, key);
@@ -357,6 +407,9 @@ static const char *const help[] = {
 	"r                  the other way round",
 	"/                  only rows that hold a text; empty: all",
 	"Space              pause, go on",
+	"m                  switch mode, interval and whatever memtrack ctl changes",
+	"o                  switch recording off or on",
+	"n                  take a snapshot",
 	"e                  export a report of the process to a file (.txt .json .csv .kv)",
 	"? h                this list",
 	"q                  quit",
@@ -445,6 +498,15 @@ static bool plain_key(struct mt_top_ui *ui, unsigned key)
 	case 'e':
 		start_prompt(ui, PROMPT_EXPORT);
 		return false;
+	case 'm':
+		start_prompt(ui, PROMPT_CONTROL);
+		return false;
+	case 'o':
+		toggle(ui);
+		return false;
+	case 'n':
+		control(ui, "snapshot");
+		return false;
 	case '<':
 	case '>':
 	case ',':
@@ -495,8 +557,9 @@ bool mt_top_ui_keys(struct mt_top_ui *ui)
 
 void mt_top_ui_paint(struct mt_top_ui *ui)
 {
-	static const char *const label[] = {
-		[PROMPT_FILTER] = "filter: ", [PROMPT_EXPORT] = "export to file: "};
+	static const char *const label[] = {[PROMPT_FILTER] = "filter: ",
+					    [PROMPT_EXPORT] = "export to file: ",
+					    [PROMPT_CONTROL] = "change (as memtrack ctl): "};
 	mt_auto(mt_buf) struct mt_buf prompt = {0};
 
 	if (ui->shows_help) {

@@ -57,10 +57,11 @@ const struct mt_top_table mt_top_views[MT_TOP_VIEWS] = {
 	[MT_TOP_TIMELINE] = {.name = "time line", .text_head = "", .sort = -1},
 };
 
-static const char process_keys[] = "q quit  ? help  Enter sites  / filter  < > sort  r reverse  "
-				   "space pause  e export";
+static const char process_keys[] = "q quit  ? help  Enter sites  / filter  < > sort  "
+				   "space pause  m mode  n snapshot  e export";
 static const char detail_keys[] = "q quit  ? help  Esc back  1 sites  2 threads  3 sizes  "
-				  "4 time line  / filter  < > sort  space pause  e export";
+				  "4 time line  / filter  < > sort  space pause  m mode  "
+				  "n snapshot  e export";
 
 /* ---- cells ---- */
 

@@ -184,9 +184,11 @@ def completion_is_valid_bash(b):
 COMP_WORDS=(memtrack report --sh); COMP_CWORD=2; _memtrack; echo "${COMPREPLY[@]}"
 COMP_WORDS=(memtrack repo); COMP_CWORD=1; _memtrack; echo "${COMPREPLY[@]}"
 COMP_WORDS=(memtrack report --show = pe); COMP_CWORD=4; _memtrack; echo "${COMPREPLY[@]}"
+COMP_WORDS=(memtrack ctl 4711 inter); COMP_CWORD=3; _memtrack; echo "${COMPREPLY[@]}"
+COMP_WORDS=(memtrack ctl 4711 --w); COMP_CWORD=3; _memtrack; echo "${COMPREPLY[@]}"
 """
     done = subprocess.run(["bash", "-c", "compopt() { :; }\n" + ask], capture_output=True, text=True, check=False)
-    b.expect("completions", done.stdout.splitlines(), ["--show=", "report", "peak"])
+    b.expect("completions", done.stdout.splitlines(), ["--show=", "report", "peak", "interval=", "--wait="])
     b.expect("stderr", done.stderr, "")
 
 

@@ -331,6 +331,46 @@ def a_report_is_exported(b):
 
 
 @test
+def wrong_requests_are_told(b):
+    pid = b.pretended()
+    with top(b, str(pid), columns=160) as t:
+        b.expect("sites", t.shows("sites of"), True)
+        t.press("m")
+        b.expect("asked", t.shows("change (as memtrack ctl): mode="), True)
+        t.press("fast\r")
+        b.expect("refused", t.shows("ctl: 'mode=fast' is none of mode=full|"), True)
+        t.press("m\x15\r")  # nothing is asked for
+        b.expect("keys again", t.shows("q quit"), True)
+        t.press("m\x15label=x\r")
+        b.expect("nobody takes it", t.shows("the program has not taken the request over yet"), True)
+        t.press("q")
+        b.expect("end", t.end(), 0)
+
+
+@needs_library
+def modes_are_switched_and_snapshots_taken(b):
+    pid = b.tracked(SUBJECT, "grow")
+    with top(b, str(pid), columns=160) as t:
+        b.expect("full", t.shows("(pid %d), full," % pid), True)
+        t.press("mstats\r")
+        b.expect("stats", t.shows("(pid %d), stats," % pid) and t.shows("done: mode=stats"), True)
+        t.press("3")
+        b.expect("sizes have live blocks", bool(t.wait(lambda lines: re.search(r"[1-9][\d,]* +\S+ KiB  ", "\n".join(lines)))),
+                 True)
+        t.press("m\x15mode=sample interval=4K\r")
+        b.expect("sample", t.shows("(pid %d), sample every 4.0 KiB," % pid), True)
+        t.press("n")
+        b.expect("snapshot", t.shows("snapshot 1"), True)
+        t.press("o")
+        b.expect("off", t.shows("(pid %d), off" % pid), True)
+        b.expect("said", t.shows("done: off"), True)
+        t.press("o")
+        b.expect("on", t.shows("(pid %d), sample" % pid), True)
+        t.press("q")
+        b.expect("end", (t.end(), t.is_restored()), (0, True))
+
+
+@test
 def a_process_that_ends_stays_on_the_screen(b):
     pid = b.pretended()
     with top(b, str(pid), columns=120) as t:
