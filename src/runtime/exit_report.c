@@ -9,11 +9,15 @@
 #include "core/sys.h"
 #include "elf/modules.h"
 #include "runtime/arena.h"
+#include "runtime/fast.h"
 #include "runtime/index.h"
 #include "runtime/record.h"
+#include "runtime/sampler.h"
 #include "runtime/storage.h"
 
+/* Of a sampled site both are estimates, rounded when they are printed. */
 struct suspect {
+	uint64_t bytes_q16, count_q16; /* in 1/65536 while they are added up */
 	uint64_t bytes, count;
 };
 
@@ -144,33 +148,103 @@ static void print_number(struct mt_fmt *f, const char *key, uint64_t value)
 	mt_fmt_str(f, "\n");
 }
 
-static void print_totals(void)
+static uint64_t used(enum mt_state_region_kind kind)
 {
-	char buf[2048];
-	struct mt_fmt f;
+	const struct mt_state_region *r = mt_rt.region[kind];
+	return MT_MIN(r->used, r->committed_bytes / r->elem_bytes);
+}
+
+/* How the blocks of a cell were chosen; NULL: all are recorded. */
+static const struct mt_state_regime *regime_of(uint32_t cell)
+{
+	const struct mt_state_regime *all = mt_storage_base(MT_REGION_REGIMES);
+	uint32_t regime = cell ? mt_rt.sites[mt_rt.cells[cell].site].regime : 0;
+	return regime ? &all[regime] : NULL;
+}
+
+/* What was recorded in full: the rows of the threads, less the samples that are among them. */
+static struct mt_state_totals sum_recorded(uint64_t *ret_missed)
+{
 	struct mt_state_totals sum = {0};
-	uint64_t threads = MT_MIN(mt_rt.region[MT_REGION_THREADS]->used,
-				  mt_rt.region[MT_REGION_THREADS]->capacity);
-	uint64_t missed = 0;
-	for (uint64_t i = 1; i < threads; i++) {
+	uint64_t n = MT_MIN(mt_rt.region[MT_REGION_THREADS]->used,
+			    mt_rt.region[MT_REGION_THREADS]->capacity);
+	*ret_missed = 0;
+	for (uint64_t i = 1; i < n; i++) {
 		const struct mt_state_totals *t = &mt_rt.threads[i].totals[MT_CLASS_MALLOC];
 		sum.allocs += t->allocs;
 		sum.frees += t->frees;
 		sum.bytes += t->bytes;
 		sum.freed_bytes += t->freed_bytes;
-		missed += mt_rt.threads[i].nested_allocs;
+		*ret_missed += mt_rt.threads[i].nested_allocs;
 	}
+	n = used(MT_REGION_CELLS);
+	for (uint64_t i = 1; i < n; i++) {
+		const struct mt_state_cell *c = &mt_rt.cells[i];
+		if (!regime_of((uint32_t)i) || mt_rt.sites[c->site].heap != MT_HEAP_MALLOC)
+			continue;
+		sum.allocs -= c->allocs;
+		sum.frees -= c->frees;
+		sum.bytes -= c->bytes;
+		sum.freed_bytes -= c->freed_bytes;
+	}
+	return sum;
+}
+
+/*
+ * Adds what was counted without a record, in usable bytes; its number of allocations. *ret_peak:
+ * the sum of the threads' peaks, exact for a single one.
+ */
+static uint64_t add_counted(struct mt_state_totals *sum, int64_t *ret_peak)
+{
+	const struct mt_state_stats *rows = mt_storage_base(MT_REGION_STATS);
+	uint64_t n = used(MT_REGION_STATS), allocs = 0;
+	*ret_peak = 0;
+	for (uint64_t i = 1; i < n; i++) {
+		*ret_peak += MT_MAX(rows[i].peak_bytes, (int64_t)0);
+		for (uint32_t k = 0; k < MT_SIZE_BUCKETS; k++) {
+			const struct mt_state_size_class *c = &rows[i].size_class[k];
+			allocs += c->allocs;
+			sum->allocs += c->allocs;
+			sum->frees += c->frees;
+			sum->bytes += c->bytes;
+			sum->freed_bytes += c->freed_bytes;
+		}
+	}
+	return allocs;
+}
+
+/* The peak of both ways of counting is at least the higher one; one of samples is an estimate. */
+static uint64_t peak_of(const struct mt_state_header *h, int64_t rows, uint64_t recorded,
+			uint64_t live)
+{
+	int64_t published = mt_rt.single ? MT_MAX(h->stats_peak_bytes, rows) : h->stats_peak_bytes;
+	uint64_t peak = (uint64_t)MT_MAX(published, (int64_t)0);
+	if (recorded || !peak)
+		peak = MT_MAX(peak, (uint64_t)h->peak_bytes);
+	return MT_MAX(peak, live);
+}
+
+static void print_totals(void)
+{
+	char buf[2048];
+	struct mt_fmt f;
+	uint64_t missed;
+	struct mt_state_totals sum = sum_recorded(&missed);
+	int64_t rows;
+	uint64_t recorded = sum.allocs, counted = add_counted(&sum, &rows);
 	mt_fmt_init(&f, buf, sizeof(buf));
 	print_number(&f, "total_alloc_count", sum.allocs);
 	print_number(&f, "total_alloc_bytes", sum.bytes);
 	print_number(&f, "total_free_count", sum.frees);
 	print_number(&f, "total_free_bytes", sum.freed_bytes);
 	uint64_t live = sum.bytes - sum.freed_bytes;
-	print_number(&f, "peak_alloc_bytes", MT_MAX((uint64_t)mt_rt.hdr->peak_bytes, live));
+	print_number(&f, "peak_alloc_bytes", peak_of(mt_rt.hdr, rows, recorded, live));
 	if (!mt_rt.single)
 		print_number(&f, "peak_bound_bytes",
 			     (uint64_t)MT_PEAK_STEP * mt_rt.hdr->threads_seen);
 	print_number(&f, "current_alloc_bytes", live);
+	if (counted)
+		print_number(&f, "usable_alloc_count", counted);
 	for (size_t i = 0; i < MT_ARRAY_LEN(mt_rt.hdr->lost); i++)
 		missed += mt_rt.hdr->lost[i];
 	if (missed)
@@ -181,21 +255,19 @@ static void print_totals(void)
 static void add_block(struct suspect *by_site, uint32_t cell, uint64_t size)
 {
 	struct suspect *s = &by_site[cell ? mt_rt.cells[cell].site : 0];
-	s->count++;
-	s->bytes += size;
-}
-
-static uint64_t used(enum mt_state_region_kind kind)
-{
-	const struct mt_state_region *r = mt_rt.region[kind];
-	return MT_MIN(r->used, r->committed_bytes / r->elem_bytes);
+	const struct mt_state_regime *regime = regime_of(cell);
+	struct mt_weight w = {.count_q16 = 1 << 16, .bytes_q16 = size << 16};
+	if (regime)
+		w = mt_sample_weight(regime, size);
+	s->count_q16 += w.count_q16;
+	s->bytes_q16 += w.bytes_q16;
 }
 
 /* A small block lives at the address of a large one: the large one was freed out of our sight. */
 static int is_stale(const struct mt_state_large *l)
 {
 	const uint32_t *slot = mt_index_find(l->place);
-	if (!slot || mt_rt.live[*slot].place != l->place)
+	if (!slot || mt_rt.live[*slot & ~MT_SLOT_SAMPLED].place != l->place)
 		return 0;
 	mt_rt_lost(MT_LOST_UNSEEN_FREE);
 	return 1;
@@ -237,6 +309,21 @@ static void print_summary(uint64_t suspects, const struct suspect *all, const st
 	print(&f, buf);
 }
 
+/* What the figures rest on, when it is not a record of every block. */
+static void print_notes(void)
+{
+	char buf[512];
+	struct mt_fmt f;
+	mt_fmt_init(&f, buf, sizeof(buf));
+	if (used(MT_REGION_REGIMES) > 1)
+		mt_fmt_str(&f, "[NOTE] leaks are estimated from samples; memtrack report shows "
+			       "how sure they are\n");
+	else if (used(MT_REGION_STATS) > 1)
+		mt_fmt_str(&f, "[NOTE] statistics mode records no call stacks: leaks are not "
+			       "known\n");
+	print(&f, buf);
+}
+
 static void print_leaks(void)
 {
 	uint64_t sites = used(MT_REGION_SITES), suspects = 0, shown = 0;
@@ -245,6 +332,10 @@ static void print_leaks(void)
 	if (!by_site)
 		return;
 	sum_blocks(by_site);
+	for (uint64_t i = 0; i < sites; i++) {
+		by_site[i].bytes = (by_site[i].bytes_q16 + (1 << 15)) >> 16;
+		by_site[i].count = (by_site[i].count_q16 + (1 << 15)) >> 16;
+	}
 	for (uint64_t i = 0; i < sites; i++) {
 		struct suspect *s = &by_site[i];
 		int is_small = s->bytes < mt_rt.options.leak_threshold || !i;
@@ -286,6 +377,7 @@ void mt_exit_report(void)
 		mt_leave(t);
 		return;
 	}
+	print_notes();
 	print_leaks();
 	print_totals();
 	mt_storage_unlink();

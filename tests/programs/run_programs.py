@@ -1175,6 +1175,31 @@ def leak_report_mode(bench):
             bench.problem("'%s' is missing in %r" % (word, text[:600]))
 
 
+def _stats_of(text):
+    return dict(re.findall(r"^\[STATS\] (\w+)=(\d+)$", text, re.M))
+
+
+@test_each("mode=sample interval=1", "mode=sample interval=4K", "mode=stats")
+def leak_report_of_light_modes(bench, words):
+    """The totals are those of a full run, and it is said what the leaks rest on."""
+    program = bench.build("wrapped.c")
+    texts = [bench.run([program], True, MEMTRACK_MODE="leak_report", MEMTRACK_OPTIONS=options,
+                       MEMTRACK_STATE_DIR=None).stderr.decode("utf-8", "replace") for options in ("mode=full", words)]
+    full, light = map(_stats_of, texts)
+    for name in "total_alloc_count", "total_free_count":
+        bench.expect(name, light.get(name), full[name])
+    for name in "total_alloc_bytes", "current_alloc_bytes", "peak_alloc_bytes":
+        if not int(full[name]) <= int(light[name]) <= 1.5 * int(full[name]):
+            bench.problem("%s is %s in usable bytes, %s in full mode" % (name, light[name], full[name]))
+    bench.expect("usable_alloc_count", light.get("usable_alloc_count"), full["total_alloc_count"])
+    if not texts[1].startswith("[NOTE] "):
+        bench.problem("no note in front of %r" % texts[1][:300])
+    if words == "mode=stats" and "[LEAK-SUMMARY] 0 leak suspects" not in texts[1]:
+        bench.problem("leaks without call stacks in %r" % texts[1][:300])
+    if words.endswith("=1") and "count=20   total_bytes=35540 " not in texts[1]:
+        bench.problem("no 20 blocks of 35540 bytes in %r" % texts[1][:600])
+
+
 @test_each("depth=many", "nonsense=1", "depth", "=")
 def bad_options(bench, words):
     """One line on stderr that names the option; the program runs, nothing is recorded."""
