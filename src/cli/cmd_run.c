@@ -14,6 +14,7 @@
 #include "core/sys.h"
 #include "record/collect.h"
 #include "record/companion.h"
+#include "record/control.h"
 #include "record/launch.h"
 #include "record/pattern.h"
 #include "record/preflight.h"
@@ -43,7 +44,7 @@ struct run_options {
 		error_exitcode, snapshot_every_ns;
 	uint64_t top, stack;
 	uint64_t record_limit, record_buffers;
-	const char *heaps, *modules, *output, *report_file, *on_full;
+	const char *intervals, *heaps, *modules, *output, *report_file, *on_full;
 	struct mt_text_list symbol_dirs, suppressions, snapshot_on;
 	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, quiet, verbose;
 };
@@ -88,6 +89,13 @@ static const struct mt_option options[] = {
 	 .max = (uint64_t)1 << 40,
 	 .help = "sample mode: bytes allocated between two samples on average (default 512K); 1 "
 		 "samples everything"},
+	{.name = "intervals",
+	 .argument = "LIST",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = AT(intervals),
+	 .help = "sample mode: other intervals for some blocks, separated by commas: FROM-TO:SIZE for "
+		 "blocks of FROM to TO bytes, custom:SIZE for custom heaps (as 0-64:8M,1M-:1); at most "
+		 "4 ranges. Mappings are recorded always"},
 	{.name = "every",
 	 .argument = "N",
 	 .kind = MT_OPTION_NUMBER,
@@ -412,6 +420,28 @@ static int make_record_words(struct run *r)
 	return status;
 }
 
+static int add_checked_word(struct run *r, const char *name, const char *value)
+{
+	mt_auto(mt_buf) struct mt_buf word = {0};
+	struct mt_err err = {0};
+
+	if (!value)
+		return 0;
+	mt_buf_printf(&word, "%s=%s", name, value);
+	if (!mt_control_add_word(&r->words, mt_buf_text(&word), &err))
+		return 0;
+	mt_complain("run: %s; see 'memtrack run --help'", err.text);
+	return MT_EXIT_USAGE;
+}
+
+/* What a list says must be told before the program starts. 0 or an exit status. */
+static int make_lists(struct run *r)
+{
+	int status = add_checked_word(r, "modules", r->o->modules);
+
+	return status ? status : add_checked_word(r, "intervals", r->o->intervals);
+}
+
 static int make_words(struct run *r)
 {
 	const struct run_options *o = r->o;
@@ -428,8 +458,6 @@ static int make_words(struct run *r)
 		mt_buf_printf(&r->words, " max-cpu=%" PRIu64, o->max_cpu);
 	if (o->min_anon)
 		mt_buf_printf(&r->words, " min-anon=%" PRIu64, o->min_anon);
-	if (o->modules)
-		mt_buf_printf(&r->words, " modules=%s", o->modules);
 	if (o->verify)
 		mt_buf_printf(&r->words, " verify=%" PRIu64, o->verify);
 	if (strcmp(o->heaps, "all"))
@@ -501,6 +529,8 @@ static int prepare(struct run *r, const struct mt_operands *operands)
 
 	if (!code)
 		code = parse_snapshots(r);
+	if (!code)
+		code = make_lists(r);
 	if (!code)
 		code = make_record_words(r);
 	if (code)

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 enum { OWNER_WAIT_NS = 2000000000, STEP_NS = 1000000, STEP_MAX_NS = 20000000 };
-enum { LABEL_MAX = 127, MODULES_MAX = 511, EVERY_MAX = 65536, MAPS_MAX = 64 << 20 };
+enum { LABEL_MAX = 127, MODULES_MAX = 511, EVERY_MAX = 65536, RANGES_MAX = 4, MAPS_MAX = 64 << 20 };
 #define INTERVAL_MAX ((uint64_t)1 << 40)
 
 /* ---- words ---- */
@@ -56,6 +56,63 @@ static int add_interval(struct mt_buf *text, const char *value, struct mt_err *e
 				  "is recorded) to 1024G",
 				  value);
 	return mt_buf_printf(text, "interval=%" PRIu64 " ", bytes);
+}
+
+/* "FROM-TO" or "FROM-" */
+static bool read_range(char *text, uint64_t *ret_from, uint64_t *ret_to)
+{
+	char *dash = strchr(text, '-');
+
+	if (!dash)
+		return false;
+	*dash++ = 0;
+	*ret_to = UINT64_MAX;
+	return !mt_units_parse_size(text, ret_from) &&
+	       (!*dash || !mt_units_parse_size(dash, ret_to)) && *ret_from <= *ret_to;
+}
+
+/* One "WHAT:SIZE" as the tracker reads it: sizes in bytes. false: it is none. */
+static bool add_interval_of(struct mt_buf *text, char *item, unsigned *ranges)
+{
+	char *size = strchr(item, ':');
+	uint64_t from, to, bytes;
+
+	if (!size)
+		return false;
+	*size++ = 0;
+	if (mt_units_parse_size(size, &bytes) || !bytes || bytes > INTERVAL_MAX)
+		return false;
+	if (!strcmp(item, "custom"))
+		return !mt_buf_printf(text, "custom:%" PRIu64, bytes);
+	if (++*ranges > RANGES_MAX || !read_range(item, &from, &to))
+		return false;
+	mt_buf_printf(text, "%" PRIu64 "-", from);
+	if (to != UINT64_MAX)
+		mt_buf_printf(text, "%" PRIu64, to);
+	mt_buf_printf(text, ":%" PRIu64, bytes);
+	return true;
+}
+
+static int add_intervals(struct mt_buf *text, const char *value, struct mt_err *err)
+{
+	mt_auto(free) char *copy = strdup(value);
+	unsigned ranges = 0;
+	char *rest = copy, *item;
+
+	if (!copy)
+		return -ENOMEM;
+	mt_buf_adds(text, "intervals=");
+	while ((item = strsep(&rest, ",")) && *value) {
+		if (item != copy)
+			mt_buf_addc(text, ',');
+		if (!add_interval_of(text, item, &ranges))
+			return mt_err_set(err, -EINVAL,
+					  "'intervals=%s' is no list like 0-64:8M,1M-:1,custom:4K "
+					  "(at most %d ranges of sizes; an interval is 1 byte to "
+					  "1024G)",
+					  value, RANGES_MAX);
+	}
+	return mt_buf_addc(text, ' ');
 }
 
 static int add_every(struct mt_buf *text, const char *value, struct mt_err *err)
@@ -107,11 +164,9 @@ int mt_control_add_word(struct mt_buf *text, const char *word, struct mt_err *er
 	static const struct {
 		const char *name;
 		int (*add)(struct mt_buf *text, const char *value, struct mt_err *err);
-	} values[] = {{"mode=", add_mode},
-		      {"interval=", add_interval},
-		      {"every=", add_every},
-		      {"modules=", add_modules},
-		      {"label=", add_label}};
+	} values[] = {{"mode=", add_mode},           {"interval=", add_interval},
+		      {"intervals=", add_intervals}, {"every=", add_every},
+		      {"modules=", add_modules},     {"label=", add_label}};
 	int code;
 
 	if (!strcmp(word, "on") || !strcmp(word, "off") || !strcmp(word, "reset-peak"))
@@ -124,10 +179,11 @@ int mt_control_add_word(struct mt_buf *text, const char *word, struct mt_err *er
 		code = values[i].add(text, word + len, err);
 		return code == -ENOMEM ? mt_err_no_memory(err) : code;
 	}
-	return mt_err_set(err, -EINVAL,
-			  "'%s' is none of on, off, mode=, interval=, every=, modules=, label=, "
-			  "reset-peak, snapshot",
-			  word);
+	return mt_err_set(
+		err, -EINVAL,
+		"'%s' is none of on, off, mode=, interval=, intervals=, every=, modules=, label=, "
+		"reset-peak, snapshot",
+		word);
 }
 
 /* ---- the state file ---- */

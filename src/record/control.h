@@ -15,9 +15,9 @@
 
 /*
  * Appends a word that a person wrote to the text of a request, as the tracker reads it: on, off,
- * mode=M, interval=SIZE, every=N, modules=+-GLOB,..., label=TEXT, reset-peak. 0; or -EINVAL with
- * *err (one sentence without the name of a command) when it is none or its value cannot be;
- * -ENOMEM.
+ * mode=M, interval=SIZE, intervals=LIST, every=N, modules=+-GLOB,..., label=TEXT, reset-peak. 0; or
+ * -EINVAL with *err (one sentence without the name of a command) when it is none or its value
+ * cannot be; -ENOMEM.
  */
 int mt_control_add_word(struct mt_buf *text, const char *word, struct mt_err *err);
 

@@ -81,11 +81,40 @@ static void publish_locked(void)
 	__atomic_fetch_add(&mt_rt.policy.count, 1, __ATOMIC_RELEASE);
 }
 
+static uint32_t regime_of_bytes_locked(uint64_t interval_bytes)
+{
+	int all = interval_bytes == 1;
+	return find_regime_locked(all ? MT_REGIME_ALL : MT_REGIME_BYTES, 0,
+				  all ? 0 : interval_bytes);
+}
+
+static uint32_t regime_of_every_locked(uint32_t every)
+{
+	int all = every == 1;
+	return find_regime_locked(all ? MT_REGIME_ALL : MT_REGIME_EVERY, all ? 0 : every, 0);
+}
+
+/* Regimes of what has an interval of its own; custom heaps without one go with the malloc heap,
+ * where that is by bytes. 0 or -ENOSPC. */
+static int more_regimes_locked(const struct mt_wishes *w, uint32_t regime)
+{
+	uint32_t *more = mt_rt.policy.more_regimes;
+	for (uint32_t i = 0; i < w->range_count; i++) {
+		more[i] = regime_of_bytes_locked(w->range[i].interval_bytes);
+		if (!more[i])
+			return -MT_ENOSPC;
+	}
+	more[MT_RANGES_MAX] = w->custom_interval_bytes
+				      ? regime_of_bytes_locked(w->custom_interval_bytes)
+				      : regime;
+	return more[MT_RANGES_MAX] ? 0 : -MT_ENOSPC;
+}
+
 /* Puts a mode and an interval in force. 0, or a negative errno value and nothing is changed. */
-static int set_mode_locked(uint32_t mode, uint32_t every, uint64_t interval_bytes)
+static int set_mode_locked(uint32_t mode, const struct mt_wishes *wishes, uint64_t interval_bytes)
 {
 	struct mt_policy *p = &mt_rt.policy;
-	uint32_t regime = 0;
+	uint32_t regime = 0, every = wishes->every;
 	if (is_light(mode)) {
 		/* a mode that records all leaves blocks behind that the filter does not know */
 		int err = !mt_rt.filter || !is_light(p->mode)
@@ -95,12 +124,9 @@ static int set_mode_locked(uint32_t mode, uint32_t every, uint64_t interval_byte
 			return err;
 	}
 	if (mode == MT_MODE_SAMPLE) {
-		int all = every ? every == 1 : interval_bytes == 1;
-		regime = find_regime_locked(all     ? MT_REGIME_ALL
-					    : every ? MT_REGIME_EVERY
-						    : MT_REGIME_BYTES,
-					    all ? 0 : every, every || all ? 0 : interval_bytes);
-		if (!regime)
+		regime = every ? regime_of_every_locked(every)
+			       : regime_of_bytes_locked(interval_bytes);
+		if (!regime || more_regimes_locked(wishes, regime))
 			return -MT_ENOSPC;
 	}
 	if (mode == MT_MODE_RECORD) {
@@ -131,8 +157,8 @@ int mt_control_begin(void)
 	p->memory_level = 0;
 	mt_rt.control_word = mt_rt.hdr->control;
 	mt_rt.hdr->control_done = mt_rt.hdr->control;
-	int err = set_mode_locked(mode_for_now(p->wishes.mode), p->wishes.every,
-				  p->wishes.interval_bytes);
+	int err =
+		set_mode_locked(mode_for_now(p->wishes.mode), &p->wishes, p->wishes.interval_bytes);
 	if (err)
 		return err;
 	p->label = p->wishes.label[0] ? mt_site_label(p->wishes.label) : 0;
@@ -178,7 +204,7 @@ static int grant_locked(const struct mt_thread *t, const struct mt_wishes *w)
 				    ? MT_MAX(p->interval_bytes, w->interval_bytes)
 				    : w->interval_bytes;
 	uint32_t mode_before = p->mode;
-	int err = set_mode_locked(mode, w->every, interval);
+	int err = set_mode_locked(mode, w, interval);
 	if (err)
 		return err;
 	log_change(t, MT_CHANGE_MODE, mode_before, p->mode);
@@ -272,6 +298,39 @@ static void follow_peak_reset(struct mt_thread *t)
 		t->stats->peak_bytes = MT_MAX(t->stats->live_bytes, 0);
 }
 
+static uint64_t always_from(uint64_t interval_bytes)
+{
+	return interval_bytes == 1 ? 0 : mt_sample_always_from(interval_bytes);
+}
+
+static void take_points_of(struct mt_thread *t, struct mt_points *to,
+			   const struct mt_interval_of *of, uint32_t regime)
+{
+	if (to->of.interval_bytes != of->interval_bytes || to->of.from != of->from ||
+	    to->of.to != of->to)
+		to->left = mt_sample_distance(of->interval_bytes, mt_random_next(&t->random));
+	to->of = *of;
+	to->always = always_from(of->interval_bytes);
+	to->regime = regime;
+}
+
+/* The ranges and custom heaps. Every Nth allocation: of all sizes, custom heaps as ever. */
+static void take_points(struct mt_thread *t, const struct mt_policy *p)
+{
+	const struct mt_wishes *w = &p->wishes;
+	struct mt_interval_of custom = {0, UINT64_MAX, w->custom_interval_bytes};
+	int by_bytes = p->mode == MT_MODE_SAMPLE && !w->every;
+	t->range_count = by_bytes ? w->range_count : 0;
+	for (uint32_t i = 0; i < t->range_count; i++)
+		take_points_of(t, &t->points[i], &w->range[i], p->more_regimes[i]);
+	if (!custom.interval_bytes)
+		custom.interval_bytes = p->interval_bytes;
+	t->points[MT_RANGES_MAX].regime = 0;
+	if (p->mode == MT_MODE_SAMPLE && custom.interval_bytes)
+		take_points_of(t, &t->points[MT_RANGES_MAX], &custom,
+			       p->more_regimes[MT_RANGES_MAX]);
+}
+
 /* A new interval: the old distance says nothing about it, and a Poisson process has no memory. */
 static void take_sampling(struct mt_thread *t, const struct mt_policy *p)
 {
@@ -287,9 +346,8 @@ static void take_sampling(struct mt_thread *t, const struct mt_policy *p)
 					  : INT64_MAX;
 	t->every = every;
 	t->interval_bytes = interval;
-	t->sample_always = !interval       ? UINT64_MAX
-			   : interval == 1 ? 0
-					   : mt_sample_always_from(interval);
+	take_points(t, p);
+	t->sample_always = interval ? always_from(interval) : UINT64_MAX;
 }
 
 /*
@@ -300,7 +358,7 @@ static uint64_t ordinary_sizes(const struct mt_thread *t)
 {
 	enum { ROUNDING = 64 };
 	const struct mt_options *o = &mt_rt.options;
-	if (t->every || o->min_size || o->max_size != UINT64_MAX)
+	if (t->every || t->range_count || o->min_size || o->max_size != UINT64_MAX)
 		return 0;
 	return MT_MIN(t->sample_always, (uint64_t)MT_BIG_BYTES - ROUNDING);
 }
@@ -361,7 +419,7 @@ static void double_interval(struct mt_thread *t, enum mt_state_change_what why)
 	uint64_t before = p->interval_bytes;
 	/* unless another thread did so meanwhile, or there is nothing to double */
 	if (p->count == t->policy_taken && before && before <= MT_INTERVAL_MAX / 2 &&
-	    p->mode == MT_MODE_SAMPLE && !set_mode_locked(p->mode, 0, before * 2)) {
+	    p->mode == MT_MODE_SAMPLE && !set_mode_locked(p->mode, &p->wishes, before * 2)) {
 		log_change(t, why, before, before * 2);
 		publish_locked();
 	}
@@ -420,7 +478,7 @@ MT_COLD static void look_at_memory(struct mt_thread *t)
 	if (anonymous_bytes() < mt_rt.options.min_anon_bytes || !mt_lock(&mt_rt.control_lock))
 		return;
 	if (p->mode == MT_MODE_STATS && p->wishes.mode == MT_MODE_SAMPLE &&
-	    !set_mode_locked(MT_MODE_SAMPLE, p->wishes.every, p->wishes.interval_bytes)) {
+	    !set_mode_locked(MT_MODE_SAMPLE, &p->wishes, p->wishes.interval_bytes)) {
 		log_change(t, MT_CHANGE_MODE, MT_MODE_STATS, MT_MODE_SAMPLE);
 		publish_locked();
 	}

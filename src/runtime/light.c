@@ -7,6 +7,7 @@
 #include "runtime/arena.h"
 #include "runtime/control.h"
 #include "runtime/sampler.h"
+#include "runtime/sites.h"
 #include "runtime/storage.h"
 
 void mt_light_publish(struct mt_state_stats *s)
@@ -152,25 +153,57 @@ static struct mt_state_size_class *class_of(const struct mt_thread *t, uint64_t 
 	return &t->stats->size_class[mt_state_size_bucket(usable)];
 }
 
-/* The block covers a sample point of the thread, or is one that is always recorded. */
-static int is_sampled(struct mt_thread *t, size_t size)
+/* The block covers a point, or is one that is always recorded: its regime. 0: neither. */
+static uint32_t sampled_by(struct mt_points *points, struct mt_thread *t, size_t size)
 {
+	if (size >= points->always)
+		return points->regime;
+	points->left -= (int64_t)(size + !size);
+	if (points->left > 0)
+		return 0;
+	points->left = mt_sample_distance(points->of.interval_bytes, mt_random_next(&t->random));
+	return points->regime;
+}
+
+static struct mt_points *points_of(struct mt_thread *t, size_t size)
+{
+	for (uint32_t i = 0; i < t->range_count; i++)
+		if (size >= t->points[i].of.from && size <= t->points[i].of.to)
+			return &t->points[i];
+	return NULL;
+}
+
+/* The regime in which a block of the malloc heap is recorded, 0: it is not. */
+static uint32_t sampled(struct mt_thread *t, size_t size)
+{
+	uint32_t regime = mt_site_tag_regime(t->tag);
+	if (!regime)
+		return 0;
 	if (t->every) {
 		if (--t->every_left)
 			return 0;
 		t->every_left = t->every;
-		return 1;
+		return regime;
 	}
+	struct mt_points *points = points_of(t, size);
+	if (points)
+		return sampled_by(points, t, size);
 	if (size >= t->sample_always)
-		return 1;
+		return regime;
 	t->sample_left -= (int64_t)(size + !size);
 	if (t->sample_left > 0 || !t->interval_bytes)
 		return 0;
 	t->sample_left = mt_sample_distance(t->interval_bytes, mt_random_next(&t->random));
-	return 1;
+	return regime;
 }
 
-int mt_light_take(struct mt_thread *t, const void *p, size_t size)
+uint32_t mt_light_take_custom(struct mt_thread *t, size_t size)
+{
+	struct mt_points *points = &t->points[MT_RANGES_MAX];
+	return points->regime ? sampled_by(points, t, size) : 0;
+}
+
+uint32_t mt_light_take(struct mt_thread *t, const void *p, size_t size)
 {
 	uint64_t usable = checked_usable(t, p);
 	if (!t->stats) {
@@ -186,10 +219,9 @@ int mt_light_take(struct mt_thread *t, const void *p, size_t size)
 		publish_own(t);
 		mt_control_watch(t);
 	}
-	if (!(t->tag & MT_TAG_REGIME) || !is_sampled(t, size))
-		return 0;
-	mt_light_add(&t->stats->sampled, 1);
-	return 1;
+	uint32_t regime = sampled(t, size);
+	mt_light_add(&t->stats->sampled, regime != 0);
+	return regime;
 }
 
 void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable)

@@ -158,10 +158,13 @@ MT_INLINE void mt_light_set_step(struct mt_thread *t)
 void mt_light_step(struct mt_thread *t);
 
 /*
- * A new block, guard held: counts it, and decides whether it is recorded too. 1: it is to be
- * recorded, in the regime of t->tag.
+ * A new block, guard held: counts it, and decides whether it is recorded too: the regime in which
+ * it is, or 0.
  */
-int mt_light_take(struct mt_thread *t, const void *p, size_t size);
+uint32_t mt_light_take(struct mt_thread *t, const void *p, size_t size);
+
+/* Likewise for a block of a custom heap, which STATS does not count. Sampling mode. */
+uint32_t mt_light_take_custom(struct mt_thread *t, size_t size);
 
 /* A block of so many usable bytes is gone, whoever counted it. Guard held, or a nested call. */
 void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable);

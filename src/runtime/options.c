@@ -138,6 +138,70 @@ static int read_modules(struct word w, char *to, size_t bytes)
 	return copy_word(to, bytes, w);
 }
 
+static int parse_interval(struct word w, uint64_t *ret_bytes)
+{
+	uint64_t v;
+	if (parse_size(w, &v) || v < 1 || v > MT_INTERVAL_MAX)
+		return -MT_EINVAL;
+	*ret_bytes = v;
+	return 0;
+}
+
+/* FROM-TO or FROM- */
+static int parse_range(struct word w, struct mt_interval_of *ret_range)
+{
+	struct word from = {w.at, 0}, to;
+	while (from.len < w.len && w.at[from.len] != '-')
+		from.len++;
+	if (from.len == w.len)
+		return -MT_EINVAL;
+	to = (struct word){w.at + from.len + 1, w.len - from.len - 1};
+	ret_range->to = UINT64_MAX;
+	if (parse_size(from, &ret_range->from) || (to.len && parse_size(to, &ret_range->to)))
+		return -MT_EINVAL;
+	return ret_range->from <= ret_range->to ? 0 : -MT_EINVAL;
+}
+
+/* WHAT:SIZE, WHAT being custom or a range of sizes. */
+static int add_interval(struct mt_wishes *wishes, struct word w)
+{
+	struct mt_interval_of r;
+	struct word what = {w.at, 0}, size;
+	while (what.len < w.len && w.at[what.len] != ':')
+		what.len++;
+	if (what.len == w.len)
+		return -MT_EINVAL;
+	size = (struct word){w.at + what.len + 1, w.len - what.len - 1};
+	if (parse_interval(size, &r.interval_bytes))
+		return -MT_EINVAL;
+	if (word_is(what, "custom")) {
+		wishes->custom_interval_bytes = r.interval_bytes;
+		return 0;
+	}
+	if (wishes->range_count == MT_RANGES_MAX || parse_range(what, &r))
+		return -MT_EINVAL;
+	wishes->range[wishes->range_count++] = r;
+	return 0;
+}
+
+/* A list replaces the one before; an empty one ends it. */
+static int read_intervals(struct mt_wishes *wishes, struct word w)
+{
+	wishes->range_count = 0;
+	wishes->custom_interval_bytes = 0;
+	while (w.len) {
+		struct word item = {w.at, 0};
+		while (item.len < w.len && item.at[item.len] != ',')
+			item.len++;
+		if (add_interval(wishes, item))
+			return -MT_EINVAL;
+		item.len += item.len < w.len;
+		w.at += item.len;
+		w.len -= item.len;
+	}
+	return 0;
+}
+
 /* 1: understood, 0: no word of this kind, -EINVAL. */
 static int set_wish(struct mt_wishes *wishes, struct word name, struct word value)
 {
@@ -146,10 +210,12 @@ static int set_wish(struct mt_wishes *wishes, struct word name, struct word valu
 		if (read_mode(value, &wishes->mode))
 			return -MT_EINVAL;
 	} else if (word_is(name, "interval")) {
-		if (parse_size(value, &v) || v < 1 || v > MT_INTERVAL_MAX)
+		if (parse_interval(value, &wishes->interval_bytes))
 			return -MT_EINVAL;
-		wishes->interval_bytes = v;
 		wishes->every = 0;
+	} else if (word_is(name, "intervals")) {
+		if (read_intervals(wishes, value))
+			return -MT_EINVAL;
 	} else if (word_is(name, "every")) {
 		if (parse_size(value, &v) || v < 1 || v > EVERY_MAX)
 			return -MT_EINVAL;
@@ -374,6 +440,26 @@ static void complain(char *error, size_t bytes, const char *what, struct word w)
 	mt_fmt_str(&f, ": nothing is tracked\n");
 }
 
+static void describe_intervals(const struct mt_wishes *w, struct mt_fmt *f)
+{
+	const char *before = " intervals=";
+	for (uint32_t i = 0; i < w->range_count; i++, before = ",") {
+		const struct mt_interval_of *r = &w->range[i];
+		mt_fmt_str(f, before);
+		mt_fmt_u64(f, r->from);
+		mt_fmt_str(f, "-");
+		if (r->to != UINT64_MAX)
+			mt_fmt_u64(f, r->to);
+		mt_fmt_str(f, ":");
+		mt_fmt_u64(f, r->interval_bytes);
+	}
+	if (w->custom_interval_bytes) {
+		mt_fmt_str(f, before);
+		mt_fmt_str(f, "custom:");
+		mt_fmt_u64(f, w->custom_interval_bytes);
+	}
+}
+
 static void describe_wishes(const struct mt_wishes *w, struct mt_fmt *f)
 {
 	if (w->mode == MT_MODE_SAMPLE && w->every) {
@@ -383,6 +469,8 @@ static void describe_wishes(const struct mt_wishes *w, struct mt_fmt *f)
 		mt_fmt_str(f, " interval=");
 		mt_fmt_u64(f, w->interval_bytes);
 	}
+	if (w->mode == MT_MODE_SAMPLE && (w->range_count || w->custom_interval_bytes))
+		describe_intervals(w, f);
 	if (w->modules[0]) {
 		mt_fmt_str(f, " modules=");
 		mt_fmt_str(f, w->modules);

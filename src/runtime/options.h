@@ -9,13 +9,24 @@
 
 #include "core/cc.h"
 
-enum { MT_PATH_MAX = 1024, MT_WISH_TEXT = 512 };
+enum { MT_PATH_MAX = 1024, MT_WISH_TEXT = 512, MT_RANGES_MAX = 4 };
+
+/* Blocks that have a sampling interval of their own. */
+struct mt_interval_of {
+	uint64_t from, to; /* sizes, both included */
+	uint64_t interval_bytes;
+};
 
 /* What may be asked for at start and changed while the process runs. */
 struct mt_wishes {
-	uint32_t mode;              /* enum mt_state_mode */
-	uint32_t every;             /* sampling: every Nth allocation; 0: by bytes */
-	uint64_t interval_bytes;    /* sampling by bytes: mean distance, 1..1 TiB */
+	uint32_t mode;           /* enum mt_state_mode */
+	uint32_t every;          /* sampling: every Nth allocation; 0: by bytes */
+	uint64_t interval_bytes; /* sampling by bytes: mean distance, 1..1 TiB */
+	/* intervals of other sizes of the malloc heap (the first that fits counts), and of blocks
+	 * of custom heaps; 0: as all */
+	struct mt_interval_of range[MT_RANGES_MAX];
+	uint32_t range_count;
+	uint64_t custom_interval_bytes;
 	char label[128];            /* of threads that set none, "": none */
 	char modules[MT_WISH_TEXT]; /* +GLOB and -GLOB, separated by commas; "": all */
 	/* of one request only */

@@ -358,13 +358,19 @@ static void count_in_cell(struct mt_thread *t, uint64_t address, uint64_t size, 
 	count_block(t, address, size, cell);
 }
 
+/* The tag of the thread's allocations, in another regime. */
+static uint64_t tag_in(const struct mt_thread *t, uint32_t regime)
+{
+	return (t->tag & ~MT_TAG_REGIME) | (uint64_t)regime << 16;
+}
+
 /* A sampled block; without a cell it has no regime, so it is left out altogether. */
-static void record_sample(struct mt_thread *t, uint64_t address, uint64_t size,
-			  enum mt_state_call call, const struct mt_caller *caller, uint64_t source)
+static void record_sample(struct mt_thread *t, uint64_t address, uint64_t size, uint64_t tag,
+			  const struct mt_caller *caller, uint64_t source)
 {
 	uint64_t from = mt_rt.no_ticks ? 0 : mt_clock_ticks();
 	mt_thread_tick(t);
-	uint32_t cell = find_cell(t, t->tag + call, source, caller);
+	uint32_t cell = find_cell(t, tag, source, caller);
 	if (MT_LIKELY(cell))
 		count_block(t, address, size, cell);
 	else if (!t->excluded)
@@ -381,8 +387,9 @@ MT_NOINLINE static void record_light(struct mt_thread *t, void *p, size_t size,
 				     uint64_t source)
 {
 	t->last_pointer = (uint64_t)p;
-	if (mt_light_take(t, p, size) && is_wanted(size))
-		record_sample(t, (uint64_t)p, size, call, caller, source);
+	uint32_t regime = mt_light_take(t, p, size);
+	if (regime && is_wanted(size))
+		record_sample(t, (uint64_t)p, size, tag_in(t, regime) + call, caller, source);
 }
 
 void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
@@ -740,21 +747,33 @@ static enum mt_state_heap_class class_of(uint32_t heap)
 	return heap < MT_HEAP_FIRST_CUSTOM ? (enum mt_state_heap_class)heap : MT_CLASS_CUSTOM;
 }
 
+/*
+ * A block of another heap, in the regime. Stacks are left out in statistics mode. *ret_cell: 0 when
+ * there is none.
+ */
+static void count_other(struct mt_thread *t, uint32_t heap, uint64_t size, uint64_t tag,
+			const struct mt_caller *caller, uint32_t *ret_cell)
+{
+	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
+	int no_stacks = t->light && !(t->tag & MT_TAG_REGIME);
+	uint32_t cell = no_stacks ? 0 : find_cell(t, tag, 0, caller);
+	uint64_t weight = weigh_alloc(cell, size);
+	t->excluded = 0;
+	sum->allocs++;
+	sum->bytes += weight;
+	if (cell)
+		count_cell_alloc(&mt_rt.cells[cell], size, weight);
+	*ret_cell = cell;
+}
+
 uint32_t mt_record_mapping_alloc(struct mt_thread *t, uint32_t heap, uint64_t size,
 				 enum mt_state_call call, const struct mt_caller *caller)
 {
-	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
-	uint64_t tag = (t->tag & ~MT_TAG_REGIME) | mt_site_tag(call, heap, 0);
+	uint32_t cell;
 	if (MT_UNLIKELY(mt_control_changed(t)))
 		mt_control_take(t);
 	mt_thread_tick(t);
-	sum->allocs++;
-	sum->bytes += size;
-	/* no stacks in statistics mode */
-	uint32_t cell = t->light && !(t->tag & MT_TAG_REGIME) ? 0 : find_cell(t, tag, 0, caller);
-	t->excluded = 0;
-	if (cell)
-		count_cell_alloc(&mt_rt.cells[cell], size, size);
+	count_other(t, heap, size, tag_in(t, 0) | mt_site_tag(call, heap, 0), caller, &cell);
 	return cell;
 }
 
@@ -770,19 +789,50 @@ void mt_record_mapping_gone(struct mt_thread *t, uint32_t heap, uint32_t cell, u
 		count_cell_free(&mt_rt.cells[cell], size, unit, whole);
 }
 
+/* In sampling mode one that is not sampled leaves no trace. */
 void mt_record_custom_alloc(struct mt_thread *t, uint32_t heap, const void *p, size_t size,
 			    const struct mt_caller *caller)
 {
-	uint32_t cell = mt_record_mapping_alloc(t, heap, size, MT_CALL_CUSTOM, caller);
+	uint32_t regime = 0, cell;
+	if (MT_UNLIKELY(mt_control_changed(t)))
+		mt_control_take(t);
+	if (t->light && t->points[MT_RANGES_MAX].regime) {
+		regime = mt_light_take_custom(t, size);
+		if (!regime)
+			return;
+	}
+	mt_thread_tick(t);
+	count_other(t, heap, size, tag_in(t, regime) | mt_site_tag(MT_CALL_CUSTOM, heap, 0), caller,
+		    &cell);
+	if (regime && !cell) /* nobody could weigh it when it goes */
+		return;
 	if (!mt_large_insert((uint64_t)p, heap, size, cell, mt_now(), 0))
 		mt_rt_lost(MT_LOST_LIVE_FULL);
+	else if (regime)
+		mt_filter_add((uint64_t)p);
 }
 
 void mt_record_custom_free(struct mt_thread *t, uint32_t heap, const void *p)
 {
 	struct mt_state_large l;
-	if (mt_large_remove((uint64_t)p, heap, &l))
-		mt_record_mapping_gone(t, heap, l.cell, l.size, l.unit, 1);
-	else
-		t->row->unknown_frees++;
+	/* most are not sampled: no lock is taken for them */
+	int sampling = t->light && t->points[MT_RANGES_MAX].regime;
+	if (sampling && !mt_rt.filter[mt_filter_slot((uint64_t)p)])
+		return;
+	if (!mt_large_remove((uint64_t)p, heap, &l)) {
+		t->row->unknown_frees += !mt_rt.counting; /* else: it was not sampled */
+		return;
+	}
+	const struct mt_state_regime *regime = regime_of(l.cell);
+	if (regime)
+		mt_filter_remove((uint64_t)p);
+	uint32_t cell = l.cell;
+	if (mt_rt.cells[cell].thread != t->number)
+		cell = foreign_cell(t, cell);
+	uint64_t weight = weigh_free(regime, cell, l.size);
+	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
+	sum->frees++;
+	sum->freed_bytes += weight;
+	if (cell)
+		count_cell_free(&mt_rt.cells[cell], weight, l.unit, 1);
 }

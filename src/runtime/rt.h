@@ -91,6 +91,14 @@ struct mt_stream {
 };
 #define MT_STREAM_BEFORE_REALLOC 0x80000000u
 
+/* Sample points of blocks that have an interval of their own. */
+struct mt_points {
+	struct mt_interval_of of;
+	uint64_t always; /* sizes from here on are always recorded */
+	int64_t left;    /* bytes until the next point */
+	uint32_t regime;
+};
+
 /* Per thread; owner thread only, unless said otherwise. Found by mt_thread_self(). */
 struct mt_thread {
 	volatile uintptr_t depth; /* inside the tracker: stack pointer of the hook; else 0 */
@@ -114,13 +122,16 @@ struct mt_thread {
 	uint32_t family;     /* enum mt_family of the present call, for usable sizes */
 	int64_t sample_left; /* bytes until the next sample point */
 	uint64_t sample_all; /* sizes from here on are not counted on the ordinary path */
-	uint64_t sample_always;          /* sizes from here on are always recorded */
-	uint64_t interval_bytes;         /* of sample_left; 0: none */
-	uint32_t every, every_left;      /* every Nth allocation is recorded; 0: not so */
-	struct mt_state_stats *stats;    /* the thread's row of STATS, NULL: none yet */
-	int64_t step_low, step_high;     /* live bytes of stats outside are to be published */
-	int64_t watch;                   /* live bytes above are a new peak, or a step */
-	uint64_t random;                 /* state of the generator of sample distances */
+	uint64_t sample_always;       /* sizes from here on are always recorded */
+	uint64_t interval_bytes;      /* of sample_left; 0: none */
+	uint32_t every, every_left;   /* every Nth allocation is recorded; 0: not so */
+	struct mt_state_stats *stats; /* the thread's row of STATS, NULL: none yet */
+	int64_t step_low, step_high;  /* live bytes of stats outside are to be published */
+	int64_t watch;                /* live bytes above are a new peak, or a step */
+	uint64_t random;              /* state of the generator of sample distances */
+	/* of ranges of sizes, and behind them of custom heaps */
+	struct mt_points points[MT_RANGES_MAX + 1];
+	uint32_t range_count;
 	uint64_t rail_start, rail_ticks; /* present window of the bound on processor time */
 	uint32_t rail_samples;
 	uint32_t peak_resets; /* requests to set the peak back that were followed */
@@ -161,8 +172,9 @@ struct mt_policy {
 	uint32_t count;          /* rises with each change */
 	uint32_t mode;           /* enum mt_state_mode in force: not yet sampling, say */
 	uint32_t regime;         /* of new blocks of the malloc heap in sampling mode */
-	uint32_t label;          /* of threads that set none themselves, 0: none */
-	uint64_t interval_bytes; /* in force: rails double it; 0: not by bytes */
+	uint32_t more_regimes[MT_RANGES_MAX + 1]; /* of ranges, and behind them custom heaps */
+	uint32_t label;                           /* of threads that set none themselves, 0: none */
+	uint64_t interval_bytes;                  /* in force: rails double it; 0: not by bytes */
 	/* the module filter in force; the one before stays readable for who is at it */
 	char modules[2][MT_WISH_TEXT];
 	uint32_t modules_text;

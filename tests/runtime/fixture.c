@@ -223,6 +223,11 @@ void fixture_wish(uint32_t mode, uint64_t interval_bytes, uint32_t every)
 		 : mode == MT_MODE_STATS ? "stats"
 					 : "sample",
 		 every ? (unsigned long long)every : (unsigned long long)interval_bytes);
+	fixture_ask(text);
+}
+
+void fixture_ask(const char *text)
+{
 	strcpy(mt_storage_base(MT_REGION_REQUEST), text);
 	__atomic_add_fetch(&mt_rt.hdr->control, 2, __ATOMIC_SEQ_CST);
 }

@@ -42,7 +42,10 @@ int fixture_setup(void **state);
 int fixture_teardown(void **state);
 void fixture_end(void);
 
-/* Puts a mode in force as at start; threads take it over with mt_control_take(). */
+/* A request as a controller writes it; threads take it over with mt_control_take(). */
+void fixture_ask(const char *text);
+
+/* One for a mode. */
 void fixture_wish(uint32_t mode, uint64_t interval_bytes, uint32_t every);
 
 /* State of the calling thread, made on first use; the guard is not taken. */

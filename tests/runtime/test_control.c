@@ -70,11 +70,20 @@ static void a_request_changes_the_mode(void **state)
 static void what_is_not_understood_is_refused_as_a_whole(void **state)
 {
 	static const char *const bad[] = {
-		"mode=some",          "interval=0",
-		"interval=2T",        "every=0",
-		"mode=stats jump",    "modules=libc.so",
-		"mode=stats depth=3", "label=%zz",
-		"reset-peak=1",       "mode",
+		"mode=some",
+		"interval=0",
+		"interval=2T",
+		"every=0",
+		"mode=stats jump",
+		"modules=libc.so",
+		"mode=stats depth=3",
+		"label=%zz",
+		"reset-peak=1",
+		"intervals=5:1",
+		"intervals=9-5:1K",
+		"intervals=custom",
+		"intervals=0-1:1,2-3:1,4-5:1,6-7:1,8-9:1",
+		"mode",
 		"interval=1K mode=",
 	};
 	struct mt_thread *t = fixture_thread();

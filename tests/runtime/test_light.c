@@ -283,6 +283,69 @@ static void another_interval_is_another_site(void **state)
 	assert_int_equal(mt_rt.cells[1].allocs, 2);
 }
 
+static void a_range_of_sizes_has_its_own_interval(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	const struct mt_state_regime *regime = mt_storage_base(MT_REGION_REGIMES);
+	uint64_t small = 0, medium = 0;
+	fixture_ask("mode=sample interval=1M intervals=0-63:1,1000-1999:8K");
+	mt_control_take(t);
+	for (uint64_t i = 0; i < 3000; i++) {
+		size_t size = i % 3 ? 1500 : 30;
+		take_in(t, i, size, SITE(size));
+		small += size == 30 ? size : 0;
+		medium += size == 1500 ? size : 0;
+	}
+	for (uint32_t s = 1; s < mt_rt.region[MT_REGION_SITES]->used; s++)
+		assert_true(regime[mt_rt.sites[s].regime].interval_bytes != 1 << 20);
+	assert_int_equal(fixture_sum_of(SITE(30)).bytes, small);
+	/* 366 samples of 3 MB */
+	assert_true(fabs((double)fixture_sum_of(SITE(1500)).bytes / (double)medium - 1) < 0.25);
+	assert_in_range(fixture_sum_of(SITE(1500)).allocs, 250, 500);
+	assert_int_equal(sum_of(t->stats).allocs, 3000);
+	for (uint64_t i = 0; i < 3000; i++)
+		let_go(t, i);
+	assert_int_equal(fixture_sum_of(SITE(1500)).freed_bytes, fixture_sum_of(SITE(1500)).bytes);
+	assert_int_equal(fixture_sum_of(SITE(30)).freed_bytes, small);
+}
+
+static void custom_heaps_are_sampled_as_asked(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	struct mt_caller caller = fixture_caller(SITE(5));
+	uint32_t heap = mt_storage_take(MT_REGION_HEAPS, 1);
+	fixture_ask("mode=sample interval=1M intervals=custom:2K");
+	mt_control_take(t);
+	for (uint64_t i = 0; i < 10000; i++)
+		mt_record_custom_alloc(t, heap, address_of(i), 100, &caller);
+	struct fixture_sum sum = fixture_sum_of(SITE(5));
+	assert_in_range(sum.allocs, 350, 650); /* 488 expected */
+	assert_in_range(sum.bytes, 800000, 1200000);
+	for (uint64_t i = 0; i < 10000; i++)
+		mt_record_custom_free(t, heap, address_of(i));
+	sum = fixture_sum_of(SITE(5));
+	assert_int_equal(sum.frees, sum.allocs);
+	assert_int_equal(sum.freed_bytes, sum.bytes);
+	assert_int_equal(mt_large_count(), 0);
+	assert_int_equal(t->row->unknown_frees, 0);
+	assert_int_equal(t->row->totals[MT_CLASS_CUSTOM].bytes, sum.bytes);
+}
+
+static void statistics_of_custom_heaps_are_exact_without_stacks(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	struct mt_caller caller = fixture_caller(SITE(5));
+	uint32_t heap = mt_storage_take(MT_REGION_HEAPS, 1);
+	for (uint64_t i = 0; i < 100; i++)
+		mt_record_custom_alloc(t, heap, address_of(i), 100, &caller);
+	for (uint64_t i = 0; i < 40; i++)
+		mt_record_custom_free(t, heap, address_of(i));
+	const struct mt_state_totals *sum = &t->row->totals[MT_CLASS_CUSTOM];
+	assert_int_equal(sum->allocs, 100);
+	assert_int_equal(sum->bytes - sum->freed_bytes, 6000);
+	assert_int_equal(mt_rt.region[MT_REGION_SITES]->used, 1);
+}
+
 /* --- from one mode to another ---------------------------------------------------------------- */
 
 static void a_block_is_found_whatever_the_mode_is_when_it_goes(void **state)
@@ -349,6 +412,9 @@ int main(void)
 		TEST(every_nth_allocation_is_recorded, sample),
 		TEST(interval_one_records_everything_as_it_is, sample),
 		TEST(another_interval_is_another_site, sample),
+		TEST(a_range_of_sizes_has_its_own_interval, sample),
+		TEST(custom_heaps_are_sampled_as_asked, sample),
+		TEST(statistics_of_custom_heaps_are_exact_without_stacks, stats),
 		TEST(a_block_is_found_whatever_the_mode_is_when_it_goes, sample),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
