@@ -68,10 +68,24 @@ static bool is_block_wanted(struct builder *b, const struct mt_profile_block *bl
 	       (!b->query->min_age_ns || mt_ages_of(&b->ages, block) >= b->query->min_age_ns);
 }
 
+/* Of a snapshot, which has no blocks. */
+static void fill_snapshot_facts(struct builder *b)
+{
+	for (uint32_t i = 1; i < b->p->site_count; i++) {
+		if (!is_heap_wanted(b, b->p->site[i].heap))
+			continue;
+		b->facts[i].recorded = b->p->site[i].live_count;
+		b->facts[i].count = b->p->site[i].live_count;
+		b->facts[i].bytes = b->p->site[i].live_bytes;
+	}
+}
+
 static void fill_facts(struct builder *b)
 {
 	const struct mt_profile *p = b->p;
 
+	if (p->snapshot)
+		fill_snapshot_facts(b);
 	for (uint32_t i = 1; b->chance && i < p->site_count; i++)
 		mt_chance_expect(&b->chance[i], &p->regime[p->site[i].regime].sampling);
 	for (uint64_t i = 0; i < p->blocks; i++)

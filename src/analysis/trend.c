@@ -20,10 +20,18 @@ enum {
 	EDGE = 4,   /* bins on either side of a bend */
 	HOURS = 24,
 	DAYS_MIN = 3, /* fewer tell nothing of what comes every day */
+	FEWEST = 6,   /* values that a stretch counts as at least */
 	PARTS = 8,    /* of a stretch, whose means are compared */
 };
-#define DECIDED 12.0      /* twice a log likelihood ratio: one shape against another */
-#define STILL_GROWING 0.2 /* of the former slope, behind a bend: less has levelled off */
+#define DECIDED 18.0 /* twice a log likelihood ratio: one shape against another */
+/*
+ * Growth behind a bend at less than this part of the former slope has levelled off, unless it is
+ * beyond doubt and as fast in its second half (at least STRAIGHT of it) as in its first.
+ */
+#define STILL_GROWING 0.2
+#define SURE_Z (2 * MT_TREND_Z)
+#define STRAIGHT 0.6
+#define ONE_WAY 0.02 /* of the way up: what may be lost again in growth that has no way back */
 #define HOUR_NS 3600000000000ull
 #define Z95 1.959964
 #define LAST_MAX 0.98 /* of an autocorrelation */
@@ -289,31 +297,31 @@ static double take_out(const double *x, uint32_t n, double *y)
 	return slope;
 }
 
-enum shape { LINE, RISE_BEGINS, RISE_ENDS, STEP, SHAPES };
+enum shape { LINE, BEND, STEP, SHAPES };
 
 /*
- * Fits a shape: a line over a bent time, or a line with a jump. Returns the squares of what it
- * leaves, infinite for a jump downwards.
+ * Fits a shape: a straight line, one that goes on at another slope from a bin on, or one that jumps
+ * there. Returns the squares of what it leaves, infinite for a jump downwards; *ret_change is the
+ * change of slope, or the height of the jump.
  */
-static double fit_shape(const struct stretch *s, enum shape shape, uint32_t bend, double *ret_rest)
+static double fit_shape(const struct stretch *s, enum shape shape, uint32_t bend, double *ret_rest,
+			double *ret_change)
 {
-	double x[BINS] = {0}, jump[BINS] = {0}, at = s->t[bend], sum = 0, height = 0;
+	double change[BINS] = {0}, sum = 0, height = 0;
 
 	for (uint32_t i = 0; i < s->n; i++) {
-		x[i] = shape == RISE_ENDS     ? MT_MIN(s->t[i], at)
-		       : shape == RISE_BEGINS ? MT_MAX(s->t[i], at)
-					      : s->t[i];
-		jump[i] = i >= bend;
+		change[i] = i < bend ? 0 : shape == STEP ? 1 : s->t[i] - s->t[bend];
 		ret_rest[i] = s->y[i];
 	}
-	take_out(x, s->n, ret_rest);
-	if (shape == STEP) { /* what is left, over what is left of the jump */
-		take_out(x, s->n, jump);
-		height = take_out(jump, s->n, ret_rest);
+	take_out(s->t, s->n, ret_rest);
+	if (shape != LINE) { /* what is left, over what is left of the change */
+		take_out(s->t, s->n, change);
+		height = take_out(change, s->n, ret_rest);
 	}
 	for (uint32_t i = 0; i < s->n; i++)
 		sum += ret_rest[i] * ret_rest[i];
-	return height < 0 ? INFINITY : sum;
+	*ret_change = height;
+	return shape == STEP && height < 0 ? INFINITY : sum;
 }
 
 static double mean(const double *y, uint32_t from, uint32_t to)
@@ -328,10 +336,10 @@ static double mean(const double *y, uint32_t from, uint32_t to)
 /* Where the shape bends best, and what it leaves there. */
 static double best_bend(const struct stretch *s, enum shape shape, uint32_t *ret_bend)
 {
-	double best = INFINITY, rest[BINS];
+	double best = INFINITY, rest[BINS], change;
 
 	for (uint32_t bend = EDGE; bend + EDGE <= s->n; bend++) {
-		double sum = fit_shape(s, shape, bend, rest);
+		double sum = fit_shape(s, shape, bend, rest, &change);
 
 		if (sum < best) {
 			best = sum;
@@ -343,15 +351,16 @@ static double best_bend(const struct stretch *s, enum shape shape, uint32_t *ret
 
 /*
  * The shape that fits decidedly better than a straight line, LINE when none does; *ret_bend is the
- * bin where it bends. Noise that hangs together, around the best shape, counts as fewer values.
+ * bin where it changes, *ret_change how. Noise that hangs together, around the best shape, counts
+ * as fewer values.
  */
-static enum shape find_shape(const struct stretch *s, uint32_t *ret_bend)
+static enum shape find_shape(const struct stretch *s, uint32_t *ret_bend, double *ret_change)
 {
 	double line, rest[BINS], best, n, floor;
 	enum shape shape = LINE;
 
-	line = best = fit_shape(s, LINE, 0, rest);
-	for (enum shape k = RISE_BEGINS; k < SHAPES; k++) {
+	line = best = fit_shape(s, LINE, 0, rest, ret_change);
+	for (enum shape k = BEND; k < SHAPES; k++) {
 		uint32_t bend = 0;
 		double sum = best_bend(s, k, &bend);
 
@@ -361,9 +370,10 @@ static enum shape find_shape(const struct stretch *s, uint32_t *ret_bend)
 			*ret_bend = bend;
 		}
 	}
-	fit_shape(s, shape, shape == LINE ? 0 : *ret_bend, rest);
+	fit_shape(s, shape, shape == LINE ? 0 : *ret_bend, rest, ret_change);
 	n = s->n / correction_of(rest, s->n);
-	floor = 1e-9 * line + 1e-6; /* of exact shapes nothing would be left */
+	n = MT_MAX(n, (double)FEWEST); /* what is not noise but a bent shape looks like less */
+	floor = 1e-9 * line + 1e-6;    /* of exact shapes nothing would be left */
 	return n * log((line + floor) / (best + floor)) < DECIDED ? LINE : shape;
 }
 
@@ -422,28 +432,79 @@ struct past {
 	double slope, ceiling;
 };
 
+/* Slopes of a stretch's halves. */
+static bool is_straight(const struct stretch *s)
+{
+	uint32_t half = s->n / 2;
+	double y[BINS], early, late;
+
+	memcpy(y, s->y, sizeof(y));
+	early = take_out(s->t, half, y);
+	late = take_out(s->t + half, s->n - half, y + half);
+	return late > early * STRAIGHT;
+}
+
+/*
+ * Growth with hardly any way back is no noise, however unevenly it goes (a leak with the load of a
+ * server): then the steps count, not the straight line. z of the sign test; 0: not so.
+ */
+static double one_way_z(const struct stretch *s)
+{
+	double up = 0, down = 0, ups = 0, downs = 0;
+
+	for (uint32_t i = 1; i < s->n; i++) {
+		double step = s->y[i] - s->y[i - 1];
+
+		up += MT_MAX(step, 0.0);
+		down -= MT_MIN(step, 0.0);
+		ups += step > 0;
+		downs += step < 0;
+	}
+	return ups && down < up * ONE_WAY ? (ups - downs) / sqrt(ups + downs) : 0;
+}
+
+/* Behind a bend or a step: no more than the end of what was before. */
+static bool is_tail(const struct stretch *s, const struct past *p)
+{
+	if (p->verdict == MT_TREND_STEADY || s->slope >= p->slope * STILL_GROWING)
+		return false;
+	return s->z < SURE_Z || !is_straight(s);
+}
+
 static enum mt_trend_verdict judge(const struct stretch *s, const struct past *p)
 {
 	if (s->z < MT_TREND_Z)
 		return s->z <= -MT_TREND_Z && p->verdict == MT_TREND_STEADY ? MT_TREND_FALLS
 									    : p->verdict;
-	if (p->verdict != MT_TREND_STEADY && s->slope < p->slope * STILL_GROWING)
+	if (is_tail(s, p))
 		return p->verdict;
 	return is_at_height(s, p->ceiling) ? MT_TREND_GROWS : MT_TREND_RETURNS;
 }
 
-static void pass_bend(const struct stretch *s, enum shape shape, uint32_t bend, struct past *p)
+static void pass_bend(const struct stretch *s, enum shape shape, uint32_t bend, double change,
+		      struct past *p)
 {
 	double y[BINS], slope;
 
 	for (uint32_t i = 0; i < bend; i++)
 		p->ceiling = MT_MAX(p->ceiling, s->y[i]);
-	if (shape == RISE_BEGINS)
-		return;
+	if (shape == BEND && change > 0)
+		return; /* it begins there, or becomes faster */
 	memcpy(y, s->y, bend * sizeof(*y));
 	slope = take_out(s->t, bend, y);
 	p->slope = MT_MAX(p->slope, slope);
 	p->verdict = shape == STEP ? MT_TREND_STEPPED : MT_TREND_LEVELLED;
+}
+
+/* Whether it goes on behind a bend that has too few points behind it for a judgement of its own. */
+static bool goes_on(const struct stretch *s, uint32_t bend)
+{
+	double y[BINS], before, behind;
+
+	memcpy(y, s->y, sizeof(y));
+	before = take_out(s->t, bend, y);
+	behind = take_out(s->t + bend, s->n - bend, y + bend);
+	return behind > MT_MAX(before, 0.0) * STILL_GROWING && behind > 0;
 }
 
 static void search(struct search *q)
@@ -451,22 +512,32 @@ static void search(struct search *q)
 	struct past past = {MT_TREND_STEADY, 0, -INFINITY};
 
 	for (int round = 0;; round++) {
+		double change = 0, one_way;
 		uint32_t bend = 0, left = q->count - q->t->first, next;
 		enum shape shape = LINE;
+		bool is_short;
 
 		reduce(q->time_ns + q->t->first, q->value + q->t->first, left, &q->s);
 		find_slope(&q->s, q->slopes);
+		one_way = one_way_z(&q->s);
+		if (one_way > 0)
+			q->s.z = MT_MAX(q->s.z, one_way);
 		take(q);
 		if (round < ROUNDS && q->s.raw_z >= MT_TREND_Z)
-			shape = find_shape(&q->s, &bend);
+			shape = find_shape(&q->s, &bend, &change);
 		if (shape == LINE) {
 			q->t->verdict = judge(&q->s, &past);
 			return;
 		}
 		next = point_after(q, q->s.t[bend]);
-		pass_bend(&q->s, shape, bend, &past);
+		is_short = q->count - next < MT_TREND_POINTS_MIN || next == q->t->first;
+		if (is_short && goes_on(&q->s, bend)) {
+			q->t->verdict = judge(&q->s, &past);
+			return;
+		}
+		pass_bend(&q->s, shape, bend, change, &past);
 		q->t->verdict = past.verdict;
-		if (q->count - next < MT_TREND_POINTS_MIN || next == q->t->first)
+		if (is_short)
 			return;
 		q->t->first = next;
 	}

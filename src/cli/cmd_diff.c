@@ -30,7 +30,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 
 	mt_output_init(&out, o->output);
 	mt_load_catch_interrupt();
-	code = mt_loaded_add_operands(&loaded, operands, &err); /* old, new */
+	code = mt_loaded_add_sides(&loaded, operands, &err); /* old, new */
 	if (!code)
 		code = mt_report_options_apply(o, &loaded, &suppress, &r, &err);
 	if (!code) {
@@ -52,6 +52,10 @@ static const char *const examples[] = {
 	"which call sites hold more, and which less",
 	"memtrack diff before.mtk 4711 --by=function",
 	"a file against a running process",
+	"memtrack diff server.mtk@first server.mtk@-1h",
+	"from the first snapshot to the one an hour before the last",
+	"memtrack diff 4711@120 4711",
+	"from snapshot 120 to now",
 	NULL,
 };
 
@@ -74,8 +78,15 @@ const struct mt_command mt_cmd_diff = {
 		"function names.\n\n"
 		"Of two sampled states of one process, blocks that are live in both do not count, "
 		"so the 95 % interval in brackets is that of what came and went since. Two "
-		"different processes have no block in common: there both samples count whole.",
+		"different processes have no block in common: there both samples count whole."
+		"\n\n"
+		"FILE@WHICH is the state as it was at a snapshot ('memtrack run "
+		"--snapshot-every=TIME'; 'memtrack timeline' lists them). WHICH is a snapshot's "
+		"number, a time since the start (90s, 2h30m), a time before the last snapshot "
+		"(-10m), first or last; of a time the nearest is taken. Of a snapshot the live "
+		"blocks of each site are known, not their ages, sizes and threads. A file "
+		"whose name holds an @ is taken as it is.",
 	.examples = examples,
-	.see_also = "memtrack(1), memtrack-report(1)",
+	.see_also = "memtrack(1), memtrack-report(1), memtrack-timeline(1)",
 	.run = run,
 };

@@ -52,6 +52,8 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	}
 	loaded.when = all->at ? &when : NULL;
 	code = mt_loaded_add_operands(&loaded, operands, &err);
+	if (!code && o->show == MT_SHOW_TIMELINE)
+		code = mt_loaded_add_series(&loaded, &err);
 	if (!code)
 		code = mt_report_options_apply(o, &loaded, &suppress, &r, &err);
 	if (!code)
@@ -122,6 +124,7 @@ const struct mt_command mt_cmd_report = {
 		"time's unit of about a millisecond. Mappings, the program break and custom heaps "
 		"are not in a recording and are left out then, but for --at=end.",
 	.examples = examples,
-	.see_also = "memtrack(1), memtrack-run(1), memtrack-diff(1), mtk(5), mtr(5)",
+	.see_also = "memtrack(1), memtrack-run(1), memtrack-diff(1), memtrack-timeline(1), mtk(5), "
+		    "mtr(5)",
 	.run = run,
 };

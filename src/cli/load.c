@@ -7,7 +7,9 @@
 #include "base/map.h"
 #include "base/units.h"
 #include "cli/find.h"
+#include "core/cc.h"
 #include "formats/mtk_read.h"
+#include "formats/mts_read.h"
 #include "record/recording.h"
 #include "wire/state.h"
 
@@ -52,7 +54,12 @@ void mt_loaded_done(struct mt_loaded *l)
 	for (size_t i = 0; i < l->count; i++) {
 		mt_symbols_free(l->symbols[i]);
 		mt_profile_free((struct mt_profile *)l->profile[i]);
+		free(l->path[i]);
+		if (l->series)
+			mt_series_free(l->series[i]);
 	}
+	free(l->path);
+	free(l->series);
 	free(l->profile);
 	free(l->symbols);
 	*l = (struct mt_loaded){0};
@@ -62,6 +69,7 @@ int mt_loaded_take(struct mt_loaded *l, struct mt_profile *p)
 {
 	const struct mt_profile **profile;
 	struct mt_symbols **symbols;
+	char **path;
 
 	profile = mt_alloc_grow(l->profile, &l->profile_capacity, l->count + 1, sizeof(*profile));
 	if (profile)
@@ -69,11 +77,15 @@ int mt_loaded_take(struct mt_loaded *l, struct mt_profile *p)
 	symbols = mt_alloc_grow(l->symbols, &l->symbols_capacity, l->count + 1, sizeof(*symbols));
 	if (symbols)
 		l->symbols = symbols;
-	if (!profile || !symbols) {
+	path = mt_alloc_grow(l->path, &l->path_capacity, l->count + 1, sizeof(*path));
+	if (path)
+		l->path = path;
+	if (!profile || !symbols || !path) {
 		mt_profile_free(p);
 		return -ENOMEM;
 	}
 	l->profile[l->count] = p;
+	l->path[l->count] = NULL;
 	l->symbols[l->count++] = NULL;
 	return 0;
 }
@@ -182,7 +194,10 @@ int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)
 
 	if (code)
 		return code;
-	return mt_loaded_take(l, p) ? mt_err_no_memory(err) : 0;
+	if (mt_loaded_take(l, p))
+		return mt_err_no_memory(err);
+	l->path[l->count - 1] = strdup(path);
+	return l->path[l->count - 1] ? 0 : mt_err_no_memory(err);
 }
 
 static int add_operand(struct mt_loaded *l, const char *operand, struct mt_err *err)
@@ -205,6 +220,98 @@ int mt_loaded_add_operands(struct mt_loaded *l, const struct mt_operands *operan
 	for (int i = 0; i < operands->count && !code; i++)
 		code = add_operand(l, operands->text[i], err);
 	return code;
+}
+
+static int add_side(struct mt_loaded *l, const char *operand, struct mt_err *err)
+{
+	const char *at = strrchr(operand, '@');
+	mt_auto(mt_mts_table) struct mt_mts_table table = {0};
+	mt_auto(free) char *file = NULL, *series = NULL;
+	struct mt_series_point point;
+	struct mt_mts_header header;
+	struct mt_state_header state;
+	int code;
+
+	if (!at || at == operand || !access(operand, F_OK))
+		return add_operand(l, operand, err);
+	file = strndup(operand, (size_t)(at - operand));
+	code = file ? add_operand(l, file, err) : mt_err_no_memory(err);
+	if (code)
+		return code;
+	series = mt_mts_path(l->path[l->count - 1]);
+	code = series ? mt_mts_find(series, at + 1, &point, &table, &header, err)
+		      : mt_err_no_memory(err);
+	if (code == -ENOENT && access(series, F_OK))
+		return mt_err_set(err, code,
+				  "'%s' has no snapshots: there is no file '%s'; 'memtrack run "
+				  "--snapshot-every=TIME' takes them",
+				  file, series);
+	if (!code)
+		code = mt_mtk_read_header(l->path[l->count - 1], &state, err);
+	if (!code && !mt_mts_is_of(&header, &state))
+		code = mt_err_set(err, -EINVAL, "'%s' holds snapshots of another process", series);
+	if (!code && mt_profile_is_sampled(l->profile[l->count - 1]))
+		code = mt_err_set(err, -EINVAL,
+				  "snapshots of a sampled run cannot be compared: how sure their "
+				  "numbers are is not known; 'memtrack timeline' shows them");
+	if (!code)
+		mt_mts_apply((struct mt_profile *)l->profile[l->count - 1], &point, &table);
+	return code;
+}
+
+int mt_loaded_add_sides(struct mt_loaded *l, const struct mt_operands *operands, struct mt_err *err)
+{
+	int code = 0;
+
+	for (int i = 0; i < operands->count && !code; i++)
+		code = add_side(l, operands->text[i], err);
+	return code;
+}
+
+enum { SERIES_COLUMNS = 512 };
+
+static int add_series(struct mt_loaded *l, size_t at, struct mt_err *err)
+{
+	mt_auto(free) char *path = mt_mts_path(l->path[at]);
+	struct mt_mts_header header;
+	struct mt_state_header state;
+	int code;
+
+	if (!path)
+		return mt_err_no_memory(err);
+	if (access(path, F_OK))
+		return 0;
+	code = mt_mts_load(path, SERIES_COLUMNS, &l->series[at], &header, err);
+	if (!code)
+		code = mt_mtk_read_header(l->path[at], &state, err);
+	if (!code && !mt_mts_is_of(&header, &state))
+		code = mt_err_set(err, -EINVAL, "'%s' holds snapshots of another process", path);
+	return code == -ENODATA ? 0 : code;
+}
+
+int mt_loaded_add_series(struct mt_loaded *l, struct mt_err *err)
+{
+	int code = 0;
+
+	l->series = mt_alloc_zero(l->count + 1, sizeof(*l->series));
+	if (!l->series)
+		return mt_err_no_memory(err);
+	for (size_t i = 0; i < l->count && !code; i++)
+		code = l->path[i] ? add_series(l, i, err) : 0;
+	return code;
+}
+
+enum mt_spark mt_load_spark(FILE *out)
+{
+	static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+	const char *value = NULL;
+
+	if (!isatty(fileno(out)))
+		return MT_SPARK_NONE;
+	for (size_t i = 0; i < MT_ARRAY_LEN(names) && (!value || !*value); i++)
+		value = getenv(names[i]);
+	return value && (strcasestr(value, "utf-8") || strcasestr(value, "utf8")) ? MT_SPARK_UTF8
+										  : MT_SPARK_ASCII;
 }
 
 static uint32_t name_frames(void *context, const struct mt_profile *p, uint32_t node,

@@ -16,7 +16,9 @@
 struct mt_loaded {
 	const struct mt_profile **profile; /* owned, with the profiles */
 	struct mt_symbols **symbols;       /* owned; NULL entries: none */
-	size_t count, profile_capacity, symbols_capacity;
+	char **path;                       /* owned; NULL entries: it was not read from a file */
+	struct mt_series **series; /* owned; by mt_loaded_add_series(); NULL entries: none */
+	size_t count, profile_capacity, symbols_capacity, path_capacity;
 	struct mt_names names; /* refers to this object: do not move it */
 	/* profiles as they were then, from the recordings beside their state files; NULL: as the
 	 * state files tell */
@@ -72,6 +74,22 @@ struct mt_load_symbols {
  */
 int mt_loaded_add_operands(struct mt_loaded *l, const struct mt_operands *operands,
 			   struct mt_err *err);
+
+/*
+ * As above; OPERAND@WHICH means the state as it was at a snapshot of the series beside the file
+ * (see mt_mts_find()), unless a file has that name.
+ */
+int mt_loaded_add_sides(struct mt_loaded *l, const struct mt_operands *operands,
+			struct mt_err *err);
+
+/*
+ * Reads the series of snapshots beside each loaded file, where there is one: l->series. 0 or a
+ * negative errno value with *err, also when a series is of another process.
+ */
+int mt_loaded_add_series(struct mt_loaded *l, struct mt_err *err);
+
+/* How lines of values may be drawn on this stream: on a terminal, in its character set. */
+enum mt_spark mt_load_spark(FILE *out);
 
 /*
  * Symbolizes all profiles; shows progress on a terminal, stops at Ctrl-C (then some names are

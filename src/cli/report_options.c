@@ -44,6 +44,8 @@ int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded 
 		.leak_threshold_bytes = o->leak_threshold_bytes,
 		.color = is_text && !o->output && mt_load_is_color(stdout),
 		.names = &loaded->names,
+		.series = (const struct mt_series *const *)loaded->series,
+		.spark = is_text && !o->output ? mt_load_spark(stdout) : MT_SPARK_NONE,
 		.is_suppressed = mt_load_is_suppressed,
 		.suppress_context = suppress,
 		.stop = mt_load_stop(),

@@ -38,7 +38,8 @@ struct mt_report_options {
 		 "total (everything ever allocated), temporary, large (1 MiB or more), sizes, " \
 		 "lifetimes, " \
 		 "threads, modules, heaps, coverage, errors or timeline (memtrack diff: leaks " \
-		 "to large, or modules; errors and timeline: no mode records them yet)"}, \
+		 "to large, or modules; timeline: of snapshots; errors: no mode records them " \
+		 "yet)"}, \
 		{.name = "by", \
 		 .argument = "KEY", \
 		 .kind = MT_OPTION_CHOICE, \

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "formats/mts.h"
+#include "model/profile.h"
 #include "wire/state.h"
 
 /* What is in a series beside its points. */
@@ -50,6 +51,20 @@ int mt_mts_load(const char *path, uint32_t columns, struct mt_series **ret_serie
 int mt_mts_load_memory(const void *data, size_t len, const char *name, uint32_t columns,
 		       struct mt_series **ret_series, struct mt_mts_header *ret_header,
 		       struct mt_err *err);
+
+/*
+ * Which snapshot of a series is meant: "first", "last", a number, a time since the start ("90s",
+ * "2h30m"), or one before the last snapshot ("-10m"); of a time the nearest.
+ * 0 with its point and table (freed with mt_mts_table_done()), or an error as above, -EINVAL for
+ * what is none of these, -ENOENT for a number that is not there.
+ */
+int mt_mts_find(const char *path, const char *which, struct mt_series_point *ret_point,
+		struct mt_mts_table *ret_table, struct mt_mts_header *ret_header,
+		struct mt_err *err);
+
+/* Makes the live numbers of a profile those of a snapshot: see mt_profile.snapshot. */
+void mt_mts_apply(struct mt_profile *p, const struct mt_series_point *point,
+		  const struct mt_mts_table *table);
 
 /* Whether the series is of that state file's process. */
 bool mt_mts_is_of(const struct mt_mts_header *h, const struct mt_state_header *state);

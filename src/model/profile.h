@@ -183,6 +183,12 @@ struct mt_profile_heap {
 };
 
 struct mt_profile {
+	/*
+	 * Not 0: the live numbers of the process and of its sites are those of this snapshot of a
+	 * series; there are no blocks, and all else is of the state itself.
+	 */
+	uint32_t snapshot;
+
 	/* identity */
 	int32_t pid, ppid;
 	uint64_t proc_start_ticks;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One reading of the counters becomes one frame of the series. Rules are looked at more often than
- * snapshots are taken, with readings that cost next to nothing: the header of the state file, and
- * the kernel's counters of the process.
+ * snapshots are taken, with readings that cost next to nothing: the threads' totals in the state
+ * file, and the kernel's counters of the process.
  */
 
 #include "record/snapshot.h"
@@ -320,15 +320,13 @@ static bool is_growing(const struct mt_snapshot_rule *r, struct rule_state *s, u
 	return false;
 }
 
-/* By the header: threads publish in steps, so it may lack some KiB a thread. */
-static uint64_t published_bytes(const struct mt_companion_file *f)
+static uint64_t live_bytes(const struct mt_companion_file *f)
 {
-	struct mt_state_header h;
+	mt_auto(mt_watch) struct mt_watch w = {0};
 
-	if (mt_mtk_read_header_fd(f->fd, f->path, &h, NULL))
-		return 0;
-	return positive(h.mode == MT_MODE_STATS || h.mode == MT_MODE_SAMPLE ? h.stats_live_published
-									    : h.live_published);
+	return mt_mtk_watch_fd(f->fd, f->path, MT_MTK_WATCH_SUMS, &w, NULL)
+		       ? 0
+		       : positive(w.live_bytes);
 }
 
 static bool is_fired(const struct mt_snapshot_rule *r, struct rule_state *s,
@@ -347,7 +345,7 @@ static bool is_fired(const struct mt_snapshot_rule *r, struct rule_state *s,
 		mt_memory_read_pss(f->pid, &m);
 		return is_crossed(r, s, m.pss_bytes);
 	default:
-		return is_growing(r, s, now, published_bytes(f));
+		return is_growing(r, s, now, live_bytes(f));
 	}
 }
 

@@ -6,6 +6,7 @@
 #include "base/escape.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 static void add_text(struct mt_buf *out, const char *text)
@@ -85,6 +86,15 @@ void mt_json_i64(struct mt_json *j, const char *name, int64_t number)
 {
 	begin(j, name);
 	mt_buf_printf(j->out, "%" PRId64, number);
+}
+
+void mt_json_real(struct mt_json *j, const char *name, double number)
+{
+	begin(j, name);
+	if (isfinite(number))
+		mt_buf_printf(j->out, "%.6g", number);
+	else
+		mt_buf_adds(j->out, "null");
 }
 
 void mt_json_bool(struct mt_json *j, const char *name, bool value)

@@ -24,6 +24,8 @@ void mt_json_close(struct mt_json *j, char bracket /* } or ] */);
 void mt_json_string(struct mt_json *j, const char *name, const char *text);
 void mt_json_u64(struct mt_json *j, const char *name, uint64_t number);
 void mt_json_i64(struct mt_json *j, const char *name, int64_t number);
+/* With at most 6 digits; null for what is no number. */
+void mt_json_real(struct mt_json *j, const char *name, double number);
 void mt_json_bool(struct mt_json *j, const char *name, bool value);
 void mt_json_null(struct mt_json *j, const char *name);
 /* A 64-bit hash as 16 hexadecimal digits in a string. */

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "model/profile.h"
 #include "report/internal.h"
+#include "report/timeline.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -81,6 +82,16 @@ enum mt_by mt_report_by(const struct mt_report *r)
 	return r->show == MT_SHOW_MODULES ? MT_BY_MODULE : r->by;
 }
 
+/* Whether some profile is a snapshot, and does not know what is asked for. */
+static bool is_beyond_snapshot(const struct mt_report *r, const struct mt_query *q)
+{
+	for (uint32_t i = 0; i < r->profile_count; i++)
+		if (r->profiles[i]->snapshot && (q->measure != MT_MEASURE_LIVE || q->min_age_ns ||
+						 q->by == MT_BY_THREAD || q->by == MT_BY_SIZE))
+			return true;
+	return false;
+}
+
 int mt_report_table_of(const struct mt_report *r, uint32_t heap, bool match_names,
 		       struct mt_table **ret_table, struct mt_err *err)
 {
@@ -99,8 +110,13 @@ int mt_report_table_of(const struct mt_report *r, uint32_t heap, bool match_name
 		.other_count = r->other_count,
 		.stop = r->stop,
 	};
-	int code = mt_table_build(r->profiles, r->profile_count, &q, ret_table);
+	int code;
 
+	if (is_beyond_snapshot(r, &q))
+		return mt_err_set(err, -EINVAL,
+				  "of a snapshot only live blocks by site, function, module, heap "
+				  "or label are known, whatever their age");
+	code = mt_table_build(r->profiles, r->profile_count, &q, ret_table);
 	if (code == -EINVAL && r->show == MT_SHOW_TOTAL)
 		return mt_err_set(err, code,
 				  "--show=total is not known by size for a sampled run; "
@@ -346,9 +362,12 @@ void mt_report_notes(const struct mt_report *r, void (*emit)(void *context, cons
 
 const char *mt_report_missing(const struct mt_report *r)
 {
+	for (uint32_t i = 0; r->show == MT_SHOW_TIMELINE && i < r->profile_count; i++)
+		if (r->series && r->series[i])
+			return NULL;
 	if (r->show == MT_SHOW_TIMELINE)
-		return "no time line was recorded: this run kept totals, sites and live blocks "
-		       "only";
+		return "no snapshots were taken: 'memtrack run --snapshot-every=TIME' takes them "
+		       "while a program runs";
 	if (r->show == MT_SHOW_ERRORS)
 		return "no memory errors are recorded in full mode: it does not check blocks";
 	return NULL;
@@ -359,6 +378,8 @@ int mt_report_write(const struct mt_report *r, enum mt_report_format format, str
 {
 	int code;
 
+	if (r->show == MT_SHOW_TIMELINE)
+		return mt_timeline_write(r, format, out, err);
 	switch (format) {
 	case MT_REPORT_JSON:
 		code = mt_report_json(r, out, err);

@@ -13,6 +13,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+struct mt_series;
+
 enum mt_show {
 	MT_SHOW_LEAKS,
 	MT_SHOW_LIVE,
@@ -31,6 +33,9 @@ enum mt_show {
 	MT_SHOW_SUMMARY,
 };
 enum { MT_SHOW_COUNT = MT_SHOW_SUMMARY }; /* those that --show takes; SUMMARY is `run`'s own */
+
+/* How lines of values over time are drawn. */
+enum mt_spark { MT_SPARK_NONE, MT_SPARK_ASCII, MT_SPARK_UTF8 };
 
 enum mt_report_format { MT_REPORT_TEXT, MT_REPORT_JSON, MT_REPORT_CSV, MT_REPORT_KV };
 
@@ -59,6 +64,9 @@ struct mt_report {
 	/* comparisons: the other side's profiles; set by mt_report_write_diff() */
 	const struct mt_profile *const *other;
 	uint32_t other_count;
+	/* time lines: one series a profile, NULL where there is none; NULL: for none. Borrowed */
+	const struct mt_series *const *series;
+	enum mt_spark spark;      /* time lines in text: NONE gives a table */
 	const volatile int *stop; /* becomes not 0: end early with a partial report; NULL: never */
 };
 

@@ -409,6 +409,28 @@ static void an_even_rise_has_its_slope(void **state)
 	assert_true(t.p < 1e-9);
 }
 
+/* A leak that goes with a load which changes all the time, and stands still at night. */
+static void uneven_growth_without_a_way_back_is_called(void **state)
+{
+	struct tally t = {{0}};
+
+	for (uint64_t i = 0; i < EACH; i++) {
+		uint64_t seed = 3 + i;
+		double sum = 0;
+
+		begin(400);
+		for (uint32_t n = 0; n < 400; n++) {
+			double load = 1 + sin(2 * M_PI * n / DAY + (double)i);
+
+			sum += load > 0.3 ? load * load * -log(1 - uniform(&seed)) * 1e4 : 0;
+			series.y[n] += sum;
+		}
+		count(&t, 400);
+	}
+	print_tally("leak with the load", &t);
+	assert_in_range(t.n[MT_TREND_GROWS], EACH * 95 / 100, EACH);
+}
+
 static void the_interval_holds_the_slope_in_95_of_100(void **state)
 {
 	enum { TIMES = 1000, POINTS = 300 };
@@ -473,6 +495,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_reference_has_the_values_of_the_books),
 		cmocka_unit_test(an_even_rise_has_its_slope),
+		cmocka_unit_test(uneven_growth_without_a_way_back_is_called),
 		cmocka_unit_test(the_interval_holds_the_slope_in_95_of_100),
 		cmocka_unit_test(few_points_and_no_time_say_nothing),
 		cmocka_unit_test(a_constant_is_steady),

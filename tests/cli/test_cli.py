@@ -111,7 +111,7 @@ def wait_until(condition, seconds=20):
 def help_lists_the_commands(b):
     done = b.run("help")
     b.expect("status", done.returncode, 0)
-    names = ["run", "report", "diff", "ctl", "ps", "top", "replay", "export", "metrics", "help"]
+    names = ["run", "report", "diff", "timeline", "ctl", "ps", "top", "replay", "export", "metrics", "help"]
     b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), names)
     b.expect("--help", b.run("--help").stdout, done.stdout)
     bare = b.run()
@@ -167,7 +167,7 @@ def usage_errors_name_what_was_wrong(b):
 
 @test
 def man_pages_are_valid(b):
-    for name in ["run", "report", "diff", "ctl", "ps", "top", "replay", "export", "metrics", "help"]:
+    for name in ["run", "report", "diff", "timeline", "ctl", "ps", "top", "replay", "export", "metrics", "help"]:
         page = b.run("help", "--man", name).stdout
         for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"]:
             b.expect_in(name, page, "\n.SH " + section + "\n")
@@ -286,7 +286,7 @@ def suppressions_are_checked_before_anything_else(b):
 @test
 def options_that_do_not_go_together_are_refused(b):
     path = b.sample()
-    b.fails(1, "no time line was recorded: this run kept totals, sites and live blocks only", "report",
+    b.fails(1, "no snapshots were taken: 'memtrack run --snapshot-every=TIME' takes them while a program runs", "report",
             "--show=timeline", "--no-symbols", path)
     b.fails(1, "--show=peak is not known by thread; use another --by", "report", "--show=peak", "--by=thread",
             "--no-symbols", path)

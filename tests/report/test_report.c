@@ -17,9 +17,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/file.h"
 #include "core/cc.h"
 #include "model/profile.h"
+#include "model/series.h"
 #include "report/report.h"
 #include "support/profile_fixture.h"
 
@@ -30,6 +32,8 @@ struct golden {
 	enum mt_report_format format;
 	uint32_t top, stack;
 	bool color, without_names, two_processes, damaged, suppressing;
+	uint32_t points; /* of a series of snapshots; 0: none */
+	enum mt_spark spark;
 };
 
 static const struct golden goldens[] = {
@@ -71,6 +75,30 @@ static const struct golden goldens[] = {
 	{.name = "threads.csv", .show = MT_SHOW_THREADS, .format = MT_REPORT_CSV},
 	{.name = "heaps.csv", .show = MT_SHOW_HEAPS, .format = MT_REPORT_CSV},
 	{.name = "leaks.kv", .show = MT_SHOW_LEAKS, .format = MT_REPORT_KV, .stack = 256},
+	{.name = "timeline", .show = MT_SHOW_TIMELINE, .stack = 2, .points = 40},
+	{.name = "timeline-few", .show = MT_SHOW_TIMELINE, .points = 3},
+	{.name = "timeline-damaged",
+	 .show = MT_SHOW_TIMELINE,
+	 .points = 40,
+	 .top = 1,
+	 .damaged = true},
+	{.name = "timeline-terminal",
+	 .show = MT_SHOW_TIMELINE,
+	 .stack = 1,
+	 .points = 40,
+	 .color = true,
+	 .spark = MT_SPARK_UTF8},
+	{.name = "timeline-ascii",
+	 .show = MT_SHOW_TIMELINE,
+	 .points = 40,
+	 .spark = MT_SPARK_ASCII,
+	 .two_processes = true},
+	{.name = "timeline.json",
+	 .show = MT_SHOW_TIMELINE,
+	 .format = MT_REPORT_JSON,
+	 .stack = 1,
+	 .points = 14},
+	{.name = "timeline.csv", .show = MT_SHOW_TIMELINE, .format = MT_REPORT_CSV, .points = 14},
 	{.name = "summary.kv", .show = MT_SHOW_SUMMARY, .format = MT_REPORT_KV, .damaged = true},
 };
 
@@ -102,6 +130,69 @@ static struct mt_report make_report(const struct golden *g, const struct mt_prof
 		.names = g->without_names ? NULL : &fixture_names,
 		.is_suppressed = g->suppressing ? is_suppressed : NULL,
 	};
+}
+
+/*
+ * Snapshots a minute apart: site 1 leaks 16 KiB each time and frees every fourth block, site 2
+ * fills up to 320 KiB in 20 minutes, site 3 has 10 KiB every other time.
+ */
+static struct mt_series *make_series(uint32_t points, bool damaged)
+{
+	struct mt_arena *arena = mt_arena_new();
+	struct mt_series *s = arena ? mt_arena_zalloc(arena, sizeof(*s)) : NULL;
+
+	assert_non_null(s);
+	*s = (struct mt_series){.arena = arena,
+				.point_count = points,
+				.site_count = 6,
+				.column_count = points,
+				.lost = damaged ? 3 : 0,
+				.thinned = damaged ? 1234 : 0,
+				.damaged_bytes = damaged ? 77 : 0};
+	s->point = mt_arena_array(arena, points, sizeof(*s->point));
+	s->column = mt_arena_array(arena, points, sizeof(*s->column));
+	s->first = mt_arena_array(arena, 6, sizeof(*s->first));
+	s->last = mt_arena_array(arena, 6, sizeof(*s->last));
+	s->bytes = mt_arena_array(arena, (size_t)6 * points, sizeof(*s->bytes));
+	for (uint32_t i = 0; i < points; i++) {
+		uint64_t now[4] = {0, 16384 * (i + 1), 16384 * MT_MIN(i, 20u), i % 2 * 10240};
+		bool is_last = i == points - 1;
+
+		s->column[i] = i;
+		for (int k = 1; k < 4; k++) {
+			uint64_t allocs = k == 1 ? 4 * (i + 1) : k == 2 ? MT_MIN(i, 20u) : i + 1;
+			struct mt_series_site site = {now[k], now[k] / 1024, allocs,
+						      k == 1   ? i + 1
+						      : k == 2 ? 0
+							       : allocs};
+
+			s->bytes[(size_t)k * points + i] = now[k];
+			if (!i)
+				s->first[k] = site;
+			if (is_last)
+				s->last[k] = site;
+		}
+		s->point[i] = (struct mt_series_point){
+			.number = i + 1,
+			.reason = !i        ? MT_SERIES_FIRST
+				  : is_last ? MT_SERIES_LAST
+				  : i == 7  ? MT_SERIES_ASKED
+					    : MT_SERIES_INTERVAL,
+			.time_ns = i * 60000000000ull,
+			.wall_ns = 1700000000000000000ull + i * 60000000000ull,
+			.live_bytes = now[1] + now[2] + now[3],
+			.live_count = i + 3,
+			.allocs = 100 + i,
+			.frees = 97,
+			.alloc_bytes = now[1] + 1000000,
+			.freed_bytes = 1000000,
+			.rss_bytes = is_last ? MT_SERIES_UNKNOWN : 4000000 + now[1],
+			.pss_bytes = i % 10 ? MT_SERIES_UNKNOWN : 3000000,
+			.anon_bytes = is_last ? MT_SERIES_UNKNOWN : 2000000,
+			.swap_bytes = is_last ? MT_SERIES_UNKNOWN : 0,
+		};
+	}
+	return s;
 }
 
 static void damage(struct mt_profile *p)
@@ -142,15 +233,20 @@ static void reports_are_as_recorded(void **state)
 		struct mt_profile *b = fixture_profile(
 			&(struct fixture_options){.build_id = 7, .pid = 200, .slide = 0x30000});
 		const struct mt_profile *list[2] = {a, b};
+		struct mt_series *series = g->points ? make_series(g->points, g->damaged) : NULL;
+		const struct mt_series *both[2] = {series, series};
 		struct mt_report r = make_report(g, list);
 		mt_auto(mt_buf) struct mt_buf out = {0};
 		struct mt_err err = {0};
 
+		r.series = both;
+		r.spark = g->spark;
 		if (g->damaged)
 			damage(a);
 		if (mt_report_write(&r, g->format, &out, &err))
 			fail_msg("%s: %s", g->name, err.text);
 		compare(g->name, &out);
+		mt_series_free(series);
 		mt_profile_free(a);
 		mt_profile_free(b);
 	}
@@ -195,7 +291,8 @@ static void what_was_not_recorded_is_refused_with_a_sentence(void **state)
 {
 	expect_refusal(
 		MT_SHOW_TIMELINE, MT_BY_SITE, MT_REPORT_TEXT,
-		"no time line was recorded: this run kept totals, sites and live blocks only");
+		"no snapshots were taken: 'memtrack run --snapshot-every=TIME' takes them while a "
+		"program runs");
 	expect_refusal(MT_SHOW_ERRORS, MT_BY_SITE, MT_REPORT_JSON,
 		       "no memory errors are recorded in full mode: it does not check blocks");
 	expect_refusal(MT_SHOW_PEAK, MT_BY_THREAD, MT_REPORT_TEXT,

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* memtrack timeline: what snapshots show of a process over time, and which sites grow. */
+
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/report_options.h"
+
+#include "core/cc.h"
+
+struct timeline_options {
+	int format;
+	uint64_t top, stack;
+	struct mt_text_list symbol_dirs;
+	bool no_symbols, no_cache, debuginfod, verbose;
+	const char *output;
+};
+
+static const struct timeline_options defaults = {.top = UINT64_MAX, .stack = UINT64_MAX};
+
+#define AT(member) offsetof(struct timeline_options, member)
+
+static const struct mt_option options[] = {
+	{.name = "top",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(top),
+	 .max = 1000000000,
+	 .help = "sites to show; 0 shows all (default 20 in text, all in machine formats)"},
+	{.name = "stack",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(stack),
+	 .max = MT_REPORT_STACK_MAX,
+	 .help = "frames of each call stack to show (default 16 in text, all in machine formats)"},
+	{.name = "symbols",
+	 .argument = "DIR",
+	 .kind = MT_OPTION_LIST,
+	 .offset = AT(symbol_dirs),
+	 .help = "look for programs, libraries and debug files here first; may be given again"},
+	{.name = "no-symbols",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(no_symbols),
+	 .help = "show module+offset only"},
+	{.name = "no-cache",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(no_cache),
+	 .help = "neither use nor write the cache of symbols"},
+	{.name = "debuginfod",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(debuginfod),
+	 .help = "ask the servers in $DEBUGINFOD_URLS for missing debug files (default: never)"},
+	{.name = "json",
+	 .kind = MT_OPTION_SET,
+	 .offset = AT(format),
+	 .set_value = MT_REPORT_JSON,
+	 .help = "write JSON"},
+	{.name = "csv",
+	 .kind = MT_OPTION_SET,
+	 .offset = AT(format),
+	 .set_value = MT_REPORT_CSV,
+	 .help = "write the numbers of the process at each snapshot as CSV with a header line"},
+	{.letter = 'v',
+	 .name = "verbose",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = AT(verbose),
+	 .help = "list all files whose symbols cannot be used"},
+	{.letter = 'o',
+	 .name = "output",
+	 .argument = "FILE",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = AT(output),
+	 .help = "write to FILE instead of standard output"},
+	{0},
+};
+
+static struct mt_report_options as_report(const struct timeline_options *o)
+{
+	struct mt_report_options r = MT_REPORT_OPTIONS_DEFAULT;
+
+	r.show = MT_SHOW_TIMELINE;
+	r.format = o->format;
+	r.top = o->top;
+	r.stack = o->stack;
+	r.symbol_dirs = o->symbol_dirs;
+	r.no_symbols = o->no_symbols;
+	r.no_cache = o->no_cache;
+	r.debuginfod = o->debuginfod;
+	r.verbose = o->verbose;
+	r.output = o->output;
+	return r;
+}
+
+static int run(const void *opaque, const struct mt_operands *operands)
+{
+	const struct mt_report_options o = as_report(opaque);
+	mt_auto(mt_loaded) struct mt_loaded loaded = {0};
+	mt_auto(mt_output) struct mt_output out;
+	struct mt_suppress_context suppress = {0};
+	struct mt_report r;
+	struct mt_err err = {0};
+	int code;
+
+	mt_output_init(&out, o.output);
+	mt_load_catch_interrupt();
+	code = mt_loaded_add_operands(&loaded, operands, &err);
+	if (!code)
+		code = mt_loaded_add_series(&loaded, &err);
+	if (!code)
+		code = mt_report_options_apply(&o, &loaded, &suppress, &r, &err);
+	if (!code)
+		code = mt_report_write(&r, (enum mt_report_format)o.format, &out.text, &err);
+	if (!code)
+		code = mt_output_finish(&out, &err);
+	mt_suppressions_free(suppress.suppressions);
+	if (code)
+		mt_complain("%s", err.text);
+	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+}
+
+static const char *const examples[] = {
+	"memtrack run --snapshot-every=1m ./server",
+	"take a snapshot a minute",
+	"memtrack timeline name:server",
+	"what grew so far, while it runs",
+	"memtrack timeline memtrack.server.4711.mtk",
+	"the same when it has ended",
+	"memtrack timeline 4711 --csv -o live.csv",
+	"for a spreadsheet",
+	NULL,
+};
+
+const struct mt_command mt_cmd_timeline = {
+	.name = "timeline",
+	.summary = "show live bytes over time and which call sites leak",
+	.operands = "FILE|PID|name:PROGRAM...",
+	.operands_min = 1,
+	.operands_max = -1,
+	.options = options,
+	.options_bytes = sizeof(struct timeline_options),
+	.defaults = &defaults,
+	.description =
+		"Shows the snapshots that were taken of a process ('memtrack run "
+		"--snapshot-every=TIME' or '--snapshot-on=WHEN'): live bytes and RSS over time, "
+		"as a line of blocks on a terminal and as a table elsewhere, and the call sites "
+		"that grew, leak suspects first. Snapshots lie in a file beside the state file, "
+		"with the same name but for its end, .mts; it is read while the process runs, "
+		"too.\n\n"
+		"Growth is judged by the test of Mann and Kendall, corrected for values that hang "
+		"together in time, with the slope of Theil and Sen and its 95 % interval; at "
+		"least 12 snapshots are needed. A site is a suspect when it keeps growing. One "
+		"that grew and then stays (a cache that filled), rose in one step, or comes back "
+		"to where it was (a sawtooth, a daily cycle) is not. Suspects are ranked by the "
+		"speed of their growth, by the share of their new blocks that was never freed, "
+		"and by the age of what is live: the reason stands below each.\n\n"
+		"'memtrack diff FILE@FROM FILE@TO' compares two of the snapshots.",
+	.examples = examples,
+	.see_also = "memtrack(1), memtrack-run(1), memtrack-diff(1), memtrack-report(1)",
+	.run = run,
+};
