@@ -204,7 +204,8 @@ static struct mt_interval few(const struct parts *x)
 	double low = w * (mt_gamma_quantile(TAIL, m / w) - (1 - q));
 	double high = wide / more * mt_gamma_quantile(1 - TAIL, more / wide * more);
 
-	return (struct mt_interval){x->r + fmax(0, low), x->r + fmax(u, high)};
+	low = x->r + fmax(0, low); /* of numbers that no sample gives, the ends may cross */
+	return (struct mt_interval){low, fmax(low, x->r + fmax(u, high))};
 }
 
 static struct mt_interval interval(const struct parts *x)
