@@ -15,6 +15,7 @@
 #include "model/profile.h"
 #include "model/series.h"
 #include "record/control.h"
+#include "record/recording.h"
 #include "record/snapshot.h"
 #include "wire/state.h"
 
@@ -288,6 +289,9 @@ static int send_request(const char *path, const char *text, const struct ctl_opt
 	if (code == MT_CONTROL_PENDING)
 		mt_complain("the program has not taken the request over yet: it does so with its "
 			    "next allocation or free");
+	/* what was live before is known to the recording as well */
+	if (code >= 0 && strstr(text, "mode=record"))
+		code = mt_recording_begun(path, err);
 	return code < 0 ? code : 0;
 }
 

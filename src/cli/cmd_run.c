@@ -38,7 +38,7 @@ enum { RECORD_BUFFERS_MOST = 1 << 30 };
 enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
 
 struct run_options {
-	int mode, follow, report, format;
+	int mode, follow, report, format, record_keep;
 	uint64_t interval, every, max_cpu, min_anon;
 	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes,
 		error_exitcode, snapshot_every_ns;
@@ -127,8 +127,14 @@ static const struct mt_option options[] = {
 	 .argument = "SIZE",
 	 .kind = MT_OPTION_SIZE,
 	 .offset = AT(record_limit),
-	 .help = "record: bound on the size of each recording; what comes later is not in it "
-		 "(default: no bound)"},
+	 .help = "record: bound on the size of each recording (default: no bound)"},
+	{.name = "record-keep",
+	 .argument = "WHICH",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = AT(record_keep),
+	 .choices = "first|last",
+	 .help = "record: at the limit keep the first events (default), or the last: older ones "
+		 "give way, and what is live then is listed"},
 	{.name = "record-buffers",
 	 .argument = "SIZE",
 	 .kind = MT_OPTION_SIZE,
@@ -402,10 +408,11 @@ static int make_record_words(struct run *r)
 	int status;
 
 	if (o->mode != MODE_RECORD) {
-		if (!o->record_limit && !o->record_buffers && !strcmp(o->on_full, defaults.on_full))
+		if (!o->record_limit && !o->record_buffers &&
+		    !strcmp(o->on_full, defaults.on_full) && !o->record_keep)
 			return 0;
-		mt_complain("run: --record-limit, --record-buffers and --on-full belong to "
-			    "--mode=record");
+		mt_complain("run: --record-limit, --record-keep, --record-buffers and --on-full "
+			    "belong to --mode=record");
 		return MT_EXIT_USAGE;
 	}
 	if (o->record_buffers > RECORD_BUFFERS_MOST) {
@@ -415,6 +422,8 @@ static int make_record_words(struct run *r)
 	status = make_on_full(r);
 	if (o->record_limit)
 		mt_buf_printf(&r->words, " record-limit=%" PRIu64, o->record_limit);
+	if (o->record_keep)
+		mt_buf_adds(&r->words, " record-keep=last");
 	if (o->record_buffers)
 		mt_buf_printf(&r->words, " record-buffers=%" PRIu64, o->record_buffers);
 	return status;
@@ -799,7 +808,8 @@ static void add_recording(struct run *r)
 {
 	if (r->o->mode != MODE_RECORD)
 		return;
-	r->recording = (struct mt_recording_task){r->pattern, r->o->record_limit};
+	r->recording =
+		(struct mt_recording_task){r->pattern, r->o->record_limit, r->o->record_keep != 0};
 	r->task[r->task_count++] = (struct mt_companion_task){
 		.period_ns = MT_RECORDING_PERIOD_MS * 1000000ull,
 		.visit = mt_recording_visit,

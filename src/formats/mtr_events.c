@@ -422,6 +422,7 @@ static int do_listed(struct mt_mtr_events *e, struct mt_mtr_step *s)
 	if (!l.cell || is_known(e, s->made.thread, l.sequence))
 		return 0;
 	r = enter(e, &s->made, &s->slot);
+	e->losses.listed += !r;
 	return r ? r : 1;
 }
 

@@ -43,6 +43,7 @@ struct mt_mtr_losses {
 	uint64_t unknown_frees;  /* of blocks that are not in the recording */
 	uint64_t ambiguous;      /* blocks with the name of another live one */
 	uint64_t dropped_events; /* that their thread had no buffer for */
+	uint64_t listed;         /* older blocks */
 	uint64_t allocs, frees;  /* that were given out; a realloc is one of each */
 };
 

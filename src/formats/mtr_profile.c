@@ -337,19 +337,56 @@ static void expected(const struct mt_profile *p, uint64_t *ret_allocs, uint64_t 
 	}
 }
 
+/* Live blocks of the kind that a recording has. */
+static uint64_t recorded_blocks(const struct mt_profile *p)
+{
+	uint64_t count = 0;
+
+	for (uint64_t i = 0; i < p->blocks; i++)
+		count += p->block[i].cell && !p->block[i].heap &&
+			 !p->site[p->cell[p->block[i].cell].site].regime;
+	return count;
+}
+
+/* When the last list of live blocks was made. */
+static uint32_t list_unit(const struct mt_mtr *m)
+{
+	uint32_t unit = 0;
+
+	for (size_t i = 0; i < m->blocks && m->block[i].head.kind == MT_STREAM_LIVE; i++)
+		unit = MT_MAX(unit, m->block[i].head.first_unit);
+	return unit;
+}
+
 void mt_mtr_warn(const struct mt_mtr *m, struct mt_profile *p, const struct mt_mtr_losses *whole)
 {
 	uint64_t allocs, frees;
 	typedef unsigned long long ull;
 
 	expected(p, &allocs, &frees);
-	if (whole->allocs < allocs || whole->frees < frees)
+	bool has_list = m->blocks && m->block[0].head.kind == MT_STREAM_LIVE;
+
+	if (has_list && (whole->allocs < allocs || whole->frees < frees))
+		mt_profile_warn(p,
+				"the recording begins later than the program: it has %llu of %llu "
+				"allocations and %llu of %llu frees, and knows what is live from "
+				"%.3f s after the start on",
+				(ull)whole->allocs, (ull)allocs, (ull)whole->frees, (ull)frees,
+				(double)mt_profile_clock_at(&p->clock, list_unit(m)) / 1e9);
+	else if (whole->allocs < allocs || whole->frees < frees)
 		mt_profile_warn(
 			p,
 			"the recording lacks %llu of %llu allocations and %llu of %llu frees: "
 			"what is live, and peaks, may be wrong after the first that is missing",
 			(ull)(allocs - MT_MIN(allocs, whole->allocs)), (ull)allocs,
 			(ull)(frees - MT_MIN(frees, whole->frees)), (ull)frees);
+	if (has_list && whole->allocs + whole->listed - whole->frees != recorded_blocks(p))
+		mt_profile_warn(
+			p,
+			"at its end the recording has %llu live blocks, the state file %llu: "
+			"events are missing in between",
+			(ull)(whole->allocs + whole->listed - whole->frees),
+			(ull)recorded_blocks(p));
 	if (m->header.cut_blocks)
 		mt_profile_warn(p, "the recording's begin gave way to what came later (%llu bytes)",
 				(ull)m->header.cut_bytes);

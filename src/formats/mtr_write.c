@@ -12,6 +12,8 @@
 #include <zstd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "formats/mtr_read.h"
 
 enum { LEVEL = 1 };
 
@@ -143,4 +145,82 @@ int mt_mtr_append(struct mt_mtr_writer *w, const struct mt_stream_block *head, c
 		return -EDQUOT;
 	h.checksum = mt_stream_checksum(&h, payload);
 	return append(w, &h, sizeof(h), payload, h.stored_bytes);
+}
+
+static int compare_offsets(const void *a, const void *b)
+{
+	const struct mt_mtr_block *x = a, *y = b;
+
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static uint64_t whole_bytes(const struct mt_mtr_block *b)
+{
+	return sizeof(b->head) + b->head.stored_bytes;
+}
+
+/* Puts the blocks in the order of the file; the number of the first that stays. */
+static size_t choose_first(struct mt_mtr *m, uint64_t most_bytes)
+{
+	uint64_t sum = 0;
+	size_t first = m->blocks;
+
+	if (m->blocks)
+		qsort(m->block, m->blocks, sizeof(*m->block), compare_offsets);
+	while (first && sum + whole_bytes(&m->block[first - 1]) <= most_bytes)
+		sum += whole_bytes(&m->block[--first]);
+	return first;
+}
+
+static int copy_block(const struct mt_mtr *m, const struct mt_mtr_block *b, uint8_t *buf, int to)
+{
+	uint64_t from = b->offset - sizeof(b->head), len = whole_bytes(b);
+
+	while (len) {
+		size_t part = (size_t)MT_MIN(len, (uint64_t)MT_STREAM_BUFFER_BYTES);
+		ssize_t n = mt_file_pread(m->fd, buf, part, from);
+		int r = n == (ssize_t)part ? mt_file_write(to, buf, part) : -EIO;
+
+		if (r)
+			return r;
+		from += part;
+		len -= part;
+	}
+	return 0;
+}
+
+static int write_rest(const struct mt_mtr *m, size_t first, int to)
+{
+	struct mt_stream_header h = m->header;
+	mt_auto(free) uint8_t *buf = mt_alloc(MT_STREAM_BUFFER_BYTES);
+	int r = buf ? 0 : -ENOMEM;
+
+	h.header_bytes = sizeof(h);
+	for (size_t i = 0; i < first; i++) {
+		h.cut_blocks += m->block[i].head.kind == MT_STREAM_EVENTS;
+		h.cut_bytes += whole_bytes(&m->block[i]);
+	}
+	if (!r)
+		r = mt_file_write(to, &h, sizeof(h));
+	for (size_t i = first; i < m->blocks && !r; i++)
+		if (m->block[i].head.kind == MT_STREAM_EVENTS)
+			r = copy_block(m, &m->block[i], buf, to);
+	return r;
+}
+
+int mt_mtr_cut(const char *path, uint64_t most_bytes, struct mt_err *err)
+{
+	mt_auto(mt_mtr) struct mt_mtr m = {.fd = -1};
+	mt_auto(mt_atomic_file) struct mt_atomic_file out = {.fd = -1};
+	int r = mt_mtr_open(&m, path, err);
+
+	if (r)
+		return r;
+	r = mt_atomic_file_open(&out, path, 0600, err);
+	if (r)
+		return r;
+	r = write_rest(&m, choose_first(&m, most_bytes), out.fd);
+	if (r)
+		return mt_err_set_errno(err, r, "cannot write '%s'", path);
+	return mt_atomic_file_commit(&out, err);
 }

@@ -30,6 +30,13 @@ int mt_mtr_writer_open(const char *path, const struct mt_state_header *state, ui
  */
 int mt_mtr_append(struct mt_mtr_writer *w, const struct mt_stream_block *head, const void *payload);
 
+/*
+ * Leaves the last blocks of a recording, at most most_bytes of them, and none that lists live
+ * blocks: a new list is to follow. Nobody else may write meanwhile. 0 or a negative errno value
+ * with *err, and the file is as it was.
+ */
+int mt_mtr_cut(const char *path, uint64_t most_bytes, struct mt_err *err);
+
 /* Its size now. */
 uint64_t mt_mtr_writer_bytes(const struct mt_mtr_writer *w);
 

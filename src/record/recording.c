@@ -21,6 +21,7 @@
 #include "core/sys.h"
 #include "formats/mtk_read.h"
 #include "formats/mtk_source.h"
+#include "formats/mtr_read.h"
 #include "formats/mtr_write.h"
 #include "wire/stream.h"
 
@@ -94,6 +95,189 @@ bool mt_recording_is_there(const struct mt_state_header *h)
 	const struct mt_state_region *r = stream_row(h, &row);
 
 	return r && r->used;
+}
+
+/* ---- what is live ---- */
+
+enum { LIST_MAX = MT_MTR_LIVE_BYTES_MAX / sizeof(struct mt_stream_live) };
+
+/* Blocks on their way into LIVE blocks of the recording. */
+struct list {
+	const struct mt_mtk_source *source;
+	struct mt_mtr_writer *writer;
+	struct mt_stream_block head;
+	uint32_t elem_bytes;
+	uint64_t *cell; /* owned: site << 32 | thread, by cell */
+	uint64_t cells;
+	uint8_t *is_sampled; /* owned, by site */
+	uint64_t sites;
+	uint32_t count;
+	struct mt_stream_live *item; /* owned, LIST_MAX */
+};
+
+static int visit_cells(void *user, const void *elems, uint64_t first, uint64_t count)
+{
+	struct list *l = user;
+
+	for (uint64_t i = 0; i < count && first + i < l->cells; i++) {
+		struct mt_state_cell c;
+
+		memcpy(&c, (const uint8_t *)elems + i * l->elem_bytes, sizeof(c));
+		l->cell[first + i] = (uint64_t)c.site << 32 | c.thread;
+	}
+	return 0;
+}
+
+static int visit_sites(void *user, const void *elems, uint64_t first, uint64_t count)
+{
+	struct list *l = user;
+
+	for (uint64_t i = 0; i < count && first + i < l->sites; i++) {
+		struct mt_state_site s;
+
+		memcpy(&s, (const uint8_t *)elems + i * l->elem_bytes, sizeof(s));
+		l->is_sampled[first + i] = s.regime != 0;
+	}
+	return 0;
+}
+
+static int write_list(struct list *l)
+{
+	uint64_t now = 0;
+	int r;
+
+	/* from this time on the list and the events tell what is live */
+	mt_mtk_source_copy(l->source, &now, sizeof(now),
+			   offsetof(struct mt_state_header, now_unit));
+	l->head.first_unit = (uint32_t)now;
+	l->head.raw_bytes = l->count * sizeof(*l->item);
+	r = l->count ? mt_mtr_append(l->writer, &l->head, l->item) : 0;
+	l->count = 0;
+	return r;
+}
+
+/* Blocks of the malloc heap that recording mode knows: with a cell, and not sampled. */
+static int list_block(struct list *l, const struct mt_stream_live *b)
+{
+	uint64_t cell = b->cell && b->cell < l->cells ? l->cell[b->cell] : 0;
+
+	if (!cell || cell >> 32 >= l->sites || l->is_sampled[cell >> 32])
+		return 0;
+	l->item[l->count] = *b;
+	l->item[l->count++].thread = (uint32_t)cell;
+	return l->count == LIST_MAX ? write_list(l) : 0;
+}
+
+static int visit_live(void *user, const void *elems, uint64_t first, uint64_t count)
+{
+	struct list *l = user;
+	int r = 0;
+
+	for (uint64_t i = 0; i < count && !r; i++) {
+		struct mt_state_live b;
+
+		memcpy(&b, (const uint8_t *)elems + i * l->elem_bytes, sizeof(b));
+		if (b.place && first + i)
+			r = list_block(l, &(struct mt_stream_live){.size = b.size,
+								   .cell = b.cell,
+								   .sequence = b.sequence,
+								   .unit = b.unit});
+	}
+	return r;
+}
+
+static int visit_large(void *user, const void *elems, uint64_t first, uint64_t count)
+{
+	struct list *l = user;
+	int r = 0;
+
+	for (uint64_t i = 0; i < count && !r; i++) {
+		struct mt_state_large b;
+
+		memcpy(&b, (const uint8_t *)elems + i * l->elem_bytes, sizeof(b));
+		if (b.place && first + i && b.heap == MT_HEAP_MALLOC)
+			r = list_block(l, &(struct mt_stream_live){.size = b.size,
+								   .cell = b.cell,
+								   .sequence = b.sequence,
+								   .unit = b.unit});
+	}
+	return r;
+}
+
+static int walk(struct list *l, uint32_t kind, mt_mtk_visit *visit)
+{
+	const struct mt_mtk_region *r = mt_mtk_source_region(l->source, kind);
+
+	l->elem_bytes = r->elem_bytes;
+	return mt_mtk_source_walk(l->source, r, visit, l);
+}
+
+static int list_all(struct list *l)
+{
+	int r = walk(l, MT_REGION_CELLS, visit_cells);
+
+	if (!r)
+		r = walk(l, MT_REGION_SITES, visit_sites);
+	if (!r)
+		r = walk(l, MT_REGION_LIVE, visit_live);
+	if (!r)
+		r = walk(l, MT_REGION_LARGE, visit_large);
+	return r ? r : write_list(l);
+}
+
+/* Lists the blocks that are live in the state file at fd. 0 or a negative errno value. */
+static int list_live(int fd, const char *name, struct mt_mtr_writer *w)
+{
+	struct mt_mtk_source source;
+	struct list l = {.source = &source, .writer = w, .head = {.kind = MT_STREAM_LIVE}};
+	int r = mt_mtk_source_fd(&source, fd, name, NULL);
+
+	if (r)
+		return r;
+	l.cells = mt_mtk_source_region(&source, MT_REGION_CELLS)->count;
+	l.sites = mt_mtk_source_region(&source, MT_REGION_SITES)->count;
+	l.cell = mt_alloc_zero((size_t)l.cells + 1, sizeof(*l.cell));
+	l.is_sampled = mt_alloc_zero((size_t)l.sites + 1, 1);
+	l.item = mt_alloc_zero(LIST_MAX, sizeof(*l.item));
+	r = l.cell && l.is_sampled && l.item ? list_all(&l) : -ENOMEM;
+	free(l.cell);
+	free(l.is_sampled);
+	free(l.item);
+	return r;
+}
+
+static bool has_list(const char *recording)
+{
+	mt_auto(mt_mtr) struct mt_mtr m = {.fd = -1};
+
+	return !mt_mtr_open(&m, recording, NULL) && m.blocks &&
+	       m.block[0].head.kind == MT_STREAM_LIVE;
+}
+
+int mt_recording_begun(const char *state, struct mt_err *err)
+{
+	char text[OUTPUT_MAX];
+	mt_auto(free) char *path = NULL;
+	mt_auto(mt_mtr_writer) struct mt_mtr_writer *w = NULL;
+	mt_auto(close) int fd = mt_mtk_open(state, err);
+	struct mt_state_header h;
+	int code = fd < 0 ? fd : mt_mtk_read_header_fd(fd, state, &h, err);
+
+	if (code)
+		return code;
+	/* the program has not taken it over yet, or has recorded from its start on */
+	if (h.mode != MT_MODE_RECORD || h.first_mode == MT_MODE_RECORD)
+		return 0;
+	path = hidden_path(state, output_of(state, &h, "", text, sizeof(text)));
+	if (!path)
+		return mt_err_no_memory(err);
+	if (has_list(path))
+		return 0;
+	code = mt_mtr_writer_open(path, &h, 0, &w, err);
+	if (code)
+		return code;
+	code = list_live(fd, state, w);
+	return code ? mt_err_set_errno(err, code, "cannot list the live blocks in '%s'", path) : 0;
 }
 
 /* ---- while the process runs ---- */
@@ -217,15 +401,37 @@ static int empty_buffers(struct sink *s, const struct mt_companion_file *file,
 	return emptied;
 }
 
+/* At the limit: the older half gives way, and what is live is listed. */
+static int rotate(struct sink *s, const struct mt_companion_file *file,
+		  const struct mt_recording_task *task)
+{
+	int r;
+
+	mt_mtr_writer_free(s->writer);
+	s->writer = NULL;
+	r = mt_mtr_cut(s->path, task->limit_bytes / 2, NULL);
+	if (!r)
+		r = open_writer(s, file, task);
+	return r ? r : list_live(s->fd, file->path, s->writer);
+}
+
 static void empty(struct sink *s, const struct mt_companion_file *file,
 		  const struct mt_recording_task *task)
 {
 	uint64_t end = mt_sys_clock_ns(MT_CLOCK_MONOTONIC) + VISIT_NS;
+	bool has_rotated = false;
 	int r;
 
-	do
+	do {
 		r = empty_buffers(s, file, task);
-	while (r > 0 && mt_sys_clock_ns(MT_CLOCK_MONOTONIC) < end);
+		if (r == -EDQUOT && task->keeps_last && !has_rotated) {
+			has_rotated = true;
+			r = rotate(s, file, task);
+			r = r ? r : 1;
+		} else if (r > 0) {
+			has_rotated = false;
+		}
+	} while (r > 0 && mt_sys_clock_ns(MT_CLOCK_MONOTONIC) < end);
 	if (r == -EDQUOT) { /* the limit: the program need not go on */
 		write_control(s, CONTROL(stopped), 1);
 		s->is_off = true;
@@ -344,7 +550,9 @@ int mt_recording_finish(const char *state, const char *shown, const char *patter
 			return mt_err_no_memory(err);
 	}
 	read_control(&source, &control);
-	code = mt_mtr_writer_open(path, &source.header, control.limit_bytes, &w, err);
+	code = mt_mtr_writer_open(path, &source.header,
+				  control.on_full & MT_KEEP_LAST ? 0 : control.limit_bytes, &w,
+				  err);
 	if (code)
 		return code;
 	if (strcmp(path, beside)) {

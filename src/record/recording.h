@@ -7,6 +7,8 @@
  * companion) and when it has ended (as its state file is collected). docs/formats/mtr.md.
  */
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "record/companion.h"
 #include "wire/state.h"
@@ -15,6 +17,7 @@
 struct mt_recording_task {
 	const char *pattern;  /* of the state files, absolute; borrowed */
 	uint64_t limit_bytes; /* of each recording, 0: none */
+	bool keeps_last;      /* at the limit its begin gives way */
 };
 
 enum { MT_RECORDING_PERIOD_MS = 10 };
@@ -22,6 +25,12 @@ enum { MT_RECORDING_PERIOD_MS = 10 };
 /* The companion's task: empties full buffers. The context is a struct mt_recording_task. */
 void mt_recording_visit(void *context, const struct mt_companion_file *file,
 			enum mt_companion_why why, void **data);
+
+/*
+ * Recording was asked for in a process that runs (mode=record). If it has begun, lists what is live
+ * in the recording, unless that has a list. 0 or a negative errno value with *err.
+ */
+int mt_recording_begun(const char *state, struct mt_err *err);
 
 /* Whether a state file has a recording. */
 bool mt_recording_is_there(const struct mt_state_header *h);

@@ -265,6 +265,10 @@ static int set_record_option(struct mt_options *o, struct word name, struct word
 		return parse_on_full(value, o);
 	if (word_is(name, "record-limit"))
 		return parse_size(value, &o->record_limit);
+	if (word_is(name, "record-keep")) {
+		o->record_keep = word_is(value, "last") ? MT_KEEP_LAST : 0;
+		return o->record_keep || word_is(value, "first") ? 0 : -MT_EINVAL;
+	}
 	if (word_is(name, "record-buffers")) {
 		int err = parse_size(value, &o->record_buffers);
 		return err || o->record_buffers < RECORD_BUFFERS_LEAST ||

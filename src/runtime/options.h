@@ -53,6 +53,7 @@ struct mt_options {
 				   */
 	uint32_t on_full;         /* enum mt_stream_on_full */
 	uint64_t wait_ns;         /* MT_ON_FULL_WAIT: at most this long */
+	uint32_t record_keep;     /* MT_KEEP_LAST, or 0 */
 	uint64_t record_limit;    /* bytes of a recording, 0: none */
 	uint64_t record_buffers;  /* bytes of the event stream's buffers */
 	char output[MT_PATH_MAX]; /* pattern, absolute; "" when the launcher decides */

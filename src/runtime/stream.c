@@ -52,7 +52,7 @@ int mt_stream_start(void)
 		mt_storage_take(MT_REGION_STREAM, 1);
 	if (r->committed_bytes < MT_STREAM_BUFFER_BYTES)
 		return -MT_ENOSPC;
-	control()->on_full = mt_rt.options.on_full;
+	control()->on_full = mt_rt.options.on_full | mt_rt.options.record_keep;
 	control()->wait_ns = mt_rt.options.wait_ns;
 	control()->limit_bytes = mt_rt.options.record_limit;
 	mt_rt.streaming = 1;
@@ -261,7 +261,7 @@ static struct mt_stream_buffer *wait_for_buffer(void)
 	struct mt_timespec step = {0, WAIT_STEP_NS};
 	uint64_t waited = 0;
 	uint32_t never = 0;
-	if (c->on_full != MT_ON_FULL_WAIT || mt_rt.sandboxed)
+	if ((c->on_full & MT_ON_FULL_MASK) != MT_ON_FULL_WAIT || mt_rt.sandboxed)
 		return NULL;
 	uint64_t begin = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 	while (!b && waited < c->wait_ns && !__atomic_load_n(&c->stopped, __ATOMIC_RELAXED)) {

@@ -98,7 +98,12 @@ struct mt_stream_buffer {
 };
 
 /* What becomes of a full buffer when no free one is left. */
-enum mt_stream_on_full { MT_ON_FULL_DROP = 0, MT_ON_FULL_WAIT = 1 };
+enum mt_stream_on_full {
+	MT_ON_FULL_DROP = 0,
+	MT_ON_FULL_WAIT = 1,
+	MT_ON_FULL_MASK = 255,
+	MT_KEEP_LAST = 256, /* a bit beside it: at its limit the recording loses its begin */
+};
 
 /* Element 0 of the STREAM region. */
 struct mt_stream_control {

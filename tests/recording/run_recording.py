@@ -161,6 +161,11 @@ def leave_peaks(value):
     return value
 
 
+def children_of(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
+        return [int(word) for word in f.read().split()]
+
+
 def wait_until(condition, seconds=30):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -362,6 +367,83 @@ def a_limit_ends_the_recording_and_is_told(b):
     losses(b, recording)
     warnings = b.report(recording, "--at=end")["warnings"]
     b.expect("limit told", "the recording reached its size limit" in warnings, True)
+
+
+LIVE = ("live_count", "live_bytes", "leak_count", "leak_bytes", "leak_sites")
+
+
+def compare_live(b, recording):
+    """A recording without its begin still knows what is live."""
+    state, end = b.report(recording[:-1] + "k"), b.report(recording, "--at=end")
+    for key in LIVE:
+        b.expect(key, end[key], state[key])
+    for row, wanted in zip(end["top_leak_sites"], state["top_leak_sites"]):
+        b.expect("site", [row[k] for k in ("callstack_hash", "live_count", "live_bytes")],
+                 [wanted[k] for k in ("callstack_hash", "live_count", "live_bytes")])
+    told = [w for w in end["warnings"] if w.startswith("the recording begins later than the program")]
+    b.expect("told", len(told), 1)
+    if end["total_alloc"] >= state["total_alloc"]:
+        b.problems.append("nothing was cut: %d allocations" % end["total_alloc"])
+    b.replay(recording, end["peak_bytes"])
+
+
+@test
+def at_a_limit_the_begin_may_give_way(b):
+    p = b.start("run", "-q", "--mode=record", "--record-limit=600K", "--record-keep=last", "--", b.traffic, "slow", "50000")
+    b.expect("ready", p.stdout.readline(), "ready\n")
+    for c in "abcdefghijklmnop":
+        p.stdin.write(c)
+        p.stdin.flush()
+        time.sleep(0.05)
+    p.stdin.close()
+    p.stdout.read()
+    p.wait()
+    recording = b.one("*.mtr")
+    compare_live(b, recording)
+    with open(recording, "rb") as f:
+        f.seek(64)
+        if not struct.unpack("<Q", f.read(8))[0]:
+            b.problems.append("no block gave way")
+    # what lies in the buffers at the end comes on top
+    if os.path.getsize(recording) > (600 + 400) * 1024:
+        b.problems.append("%d bytes" % os.path.getsize(recording))
+
+
+@test
+def recording_may_begin_while_the_program_runs(b):
+    p = b.start("run", "-q", "--", b.traffic, "slow", "20000")
+    b.expect("ready", p.stdout.readline(), "ready\n")
+    pid = children_of(p.pid)
+    done = b.run("ctl", str(pid[0]), "mode=record", "--wait=1ms")
+    b.expect("ctl", (done.returncode, "not taken" in done.stderr), (0, True)) # its next event is the first
+    p.stdin.write("ab")
+    p.stdin.flush()
+    time.sleep(0.3)
+    done = b.run("ctl", str(pid[0]), "mode=record")
+    b.expect("ctl again", done.returncode, 0)
+    p.stdin.write("cdef")
+    p.stdin.close()
+    p.stdout.read()
+    p.wait()
+    compare_live(b, b.one("*.mtr"))
+
+
+@test
+def a_pause_of_the_recording_is_told(b):
+    p = b.start("run", "-q", "--", b.traffic, "slow", "20000")
+    b.expect("ready", p.stdout.readline(), "ready\n")
+    pid = str(children_of(p.pid)[0])
+    for mode in ("record", "full", "record"): # each is taken over with the events behind it
+        b.run("ctl", pid, "mode=" + mode, "--wait=1ms")
+        p.stdin.write("ab")
+        p.stdin.flush()
+        time.sleep(0.2)
+        b.run("ctl", pid, "mode=" + mode, "--wait=1ms")
+    p.stdin.close()
+    p.stdout.read()
+    p.wait()
+    warnings = b.report(b.one("*.mtr"), "--at=end")["warnings"]
+    b.expect("told", len([w for w in warnings if w.endswith("events are missing in between")]), 1)
 
 
 @test
