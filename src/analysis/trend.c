@@ -19,9 +19,10 @@ enum {
 	ROUNDS = 6, /* stretches that are tried, each behind the last */
 	EDGE = 4,   /* bins on either side of a bend */
 	HOURS = 24,
-	DAYS_MIN = 3, /* fewer tell nothing of what comes every day */
-	FEWEST = 6,   /* values that a stretch counts as at least */
-	PARTS = 8,    /* of a stretch, whose means are compared */
+	DAYS_MIN = 3,     /* fewer tell nothing of what comes every day */
+	STANDING_MIN = 6, /* values that are equal: fewer are no sign of an end */
+	FEWEST = 6,       /* values that a stretch counts as at least */
+	PARTS = 8,        /* of a stretch, whose means are compared */
 };
 #define DECIDED 18.0 /* twice a log likelihood ratio: one shape against another */
 /*
@@ -31,6 +32,7 @@ enum {
 #define STILL_GROWING 0.2
 #define SURE_Z (2 * MT_TREND_Z)
 #define STRAIGHT 0.6
+#define PART_MIN 0.1 /* of the growth, in each third of the time: less is not even */
 #define ONE_WAY 0.02 /* of the way up: what may be lost again in growth that has no way back */
 #define HOUR_NS 3600000000000ull
 #define Z95 1.959964
@@ -496,6 +498,23 @@ static void pass_bend(const struct stretch *s, enum shape shape, uint32_t bend, 
 	p->verdict = shape == STEP ? MT_TREND_STEPPED : MT_TREND_LEVELLED;
 }
 
+/*
+ * The bin from which on the value has not changed at all, when that is longer than any time that it
+ * stood still before (a leak may wait for its next block, or for the morning); 0: not so.
+ */
+static uint32_t standing_since(const struct stretch *s)
+{
+	uint32_t since = 0, longest = 0;
+
+	for (uint32_t i = 1; i < s->n; i++) {
+		if (s->y[i] == s->y[i - 1])
+			continue;
+		longest = MT_MAX(longest, i - since);
+		since = i;
+	}
+	return s->n - since > MT_MAX(2 * longest, (uint32_t)STANDING_MIN) ? since : 0;
+}
+
 /* Whether it goes on behind a bend that has too few points behind it for a judgement of its own. */
 static bool goes_on(const struct stretch *s, uint32_t bend)
 {
@@ -504,7 +523,42 @@ static bool goes_on(const struct stretch *s, uint32_t bend)
 	memcpy(y, s->y, sizeof(y));
 	before = take_out(s->t, bend, y);
 	behind = take_out(s->t + bend, s->n - bend, y + bend);
+	if (s->y[s->n - 1] == s->y[s->n - 2] && !standing_since(s))
+		return true; /* it stood still that long before, and went on */
 	return behind > MT_MAX(before, 0.0) * STILL_GROWING && behind > 0;
+}
+
+/* Whether each third of the time brought its part of the growth. */
+static bool is_even(const struct stretch *s)
+{
+	double begin = s->t[0], third = (s->t[s->n - 1] - begin) / 3,
+	       all = s->y[s->n - 1] - s->y[0];
+	double at = s->y[0];
+
+	for (uint32_t i = 1, part = 1; i < s->n; i++) {
+		if (s->t[i] < begin + part * third && i < s->n - 1)
+			continue;
+		if (s->y[i] - at < all * PART_MIN)
+			return false;
+		at = s->y[i];
+		part++;
+	}
+	return all > 0;
+}
+
+/* The last stretch: nothing comes behind it. */
+static void settle(struct search *q, const struct past *past)
+{
+	uint32_t since;
+
+	q->t->verdict = judge(&q->s, past);
+	since = q->t->verdict == MT_TREND_GROWS ? standing_since(&q->s) : 0;
+	if (!since)
+		return;
+	q->t->verdict = MT_TREND_LEVELLED;
+	q->t->first = point_after(q, q->s.t[since]);
+	q->t->slope = q->t->slope_low = q->t->slope_high = q->t->z = 0;
+	q->t->p = 0.5;
 }
 
 static void search(struct search *q)
@@ -523,16 +577,17 @@ static void search(struct search *q)
 		if (one_way > 0)
 			q->s.z = MT_MAX(q->s.z, one_way);
 		take(q);
-		if (round < ROUNDS && q->s.raw_z >= MT_TREND_Z)
+		if (round < ROUNDS && q->s.raw_z >= MT_TREND_Z &&
+		    (one_way < MT_TREND_Z || !is_even(&q->s)))
 			shape = find_shape(&q->s, &bend, &change);
 		if (shape == LINE) {
-			q->t->verdict = judge(&q->s, &past);
+			settle(q, &past);
 			return;
 		}
 		next = point_after(q, q->s.t[bend]);
 		is_short = q->count - next < MT_TREND_POINTS_MIN || next == q->t->first;
 		if (is_short && goes_on(&q->s, bend)) {
-			q->t->verdict = judge(&q->s, &past);
+			settle(q, &past);
 			return;
 		}
 		pass_bend(&q->s, shape, bend, change, &past);

@@ -254,6 +254,10 @@ static int add_side(struct mt_loaded *l, const char *operand, struct mt_err *err
 		code = mt_err_set(err, -EINVAL,
 				  "snapshots of a sampled run cannot be compared: how sure their "
 				  "numbers are is not known; 'memtrack timeline' shows them");
+	if (!code && point.is_usable)
+		code = mt_err_set(err, -EINVAL,
+				  "snapshots in statistics mode cannot be compared: they know the "
+				  "process as a whole only; 'memtrack timeline' shows them");
 	if (!code)
 		mt_mts_apply((struct mt_profile *)l->profile[l->count - 1], &point, &table);
 	return code;

@@ -320,6 +320,8 @@ static void add_head(const struct mt_timeline_view *v, struct mt_buf *out)
 			      "warning: %" PRIu64 " bytes at the end of the series cannot be "
 			      "read; what comes before them is shown\n",
 			      s->damaged_bytes);
+	if (mt_profile_is_sampled(v->p))
+		mt_buf_adds(out, "note: the numbers of call sites are estimates from samples\n");
 	mt_text_line(out, mt_text_strong(v->r), mt_names_base(v->p->exe), mt_text_end(v->r));
 	mt_buf_printf(out, " (pid %" PRId32 "): %" PRIu32 " %s over %s", v->p->pid, s->point_count,
 		      plural(s->point_count, "snapshot", "snapshots"),
@@ -436,6 +438,10 @@ static void add_suspect_line(const struct mt_timeline_view *v, struct mt_buf *ou
 {
 	uint32_t worth = count_worth(v->t), more = worth - v->t->suspects;
 
+	if (!v->t->site_count) {
+		mt_buf_adds(out, "no call sites were recorded\n");
+		return;
+	}
 	if (v->t->live.verdict == MT_TREND_TOO_FEW)
 		mt_buf_adds(out, "too few snapshots to tell leaks; ");
 	else

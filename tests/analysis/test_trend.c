@@ -431,6 +431,36 @@ static void uneven_growth_without_a_way_back_is_called(void **state)
 	assert_in_range(t.n[MT_TREND_GROWS], EACH * 95 / 100, EACH);
 }
 
+/* Steps that come at irregular times, and then no more: as a cache that fills under a stalled load.
+ */
+static void what_stands_still_for_longer_than_ever_has_ended(void **state)
+{
+	for (uint64_t i = 0; i < 200; i++) {
+		uint64_t seed = 7 + i, time = 0;
+		struct mt_trend t;
+
+		for (uint32_t n = 0; n < 60; n++) {
+			time += (uint64_t)(MINUTE_NS * pow(-log(1 - uniform(&seed)), i % 4));
+			series.time_ns[n] = time;
+			series.value[n] = 40000 * MT_MIN(n, 30u);
+		}
+		t = mt_trend_find(series.time_ns, series.value, 60);
+		assert_int_equal(t.verdict, MT_TREND_LEVELLED);
+		for (uint32_t n = 0; n < 60; n++)
+			series.value[n] = 40000 * n;
+		t = mt_trend_find(series.time_ns, series.value, 60);
+		assert_int_equal(t.verdict, MT_TREND_GROWS);
+		for (uint32_t n = 0; n < 60; n++) /* a queue */
+			series.value[n] = 10000 * (n % 9);
+		t = mt_trend_find(series.time_ns, series.value, 60);
+		assert_int_not_equal(t.verdict, MT_TREND_GROWS);
+		for (uint32_t n = 0; n < 60; n++) /* one large block now and then */
+			series.value[n] = 400000 * (n / 3);
+		t = mt_trend_find(series.time_ns, series.value, 60);
+		assert_int_equal(t.verdict, MT_TREND_GROWS);
+	}
+}
+
 static void the_interval_holds_the_slope_in_95_of_100(void **state)
 {
 	enum { TIMES = 1000, POINTS = 300 };
@@ -496,6 +526,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_reference_has_the_values_of_the_books),
 		cmocka_unit_test(an_even_rise_has_its_slope),
 		cmocka_unit_test(uneven_growth_without_a_way_back_is_called),
+		cmocka_unit_test(what_stands_still_for_longer_than_ever_has_ended),
 		cmocka_unit_test(the_interval_holds_the_slope_in_95_of_100),
 		cmocka_unit_test(few_points_and_no_time_say_nothing),
 		cmocka_unit_test(a_constant_is_steady),

@@ -254,6 +254,44 @@ def series_of_others_are_refused(b):
 
 
 @needs_library
+def two_writers_at_once_lose_nothing(b):
+    """The launcher and `memtrack ctl`, several at a time."""
+    g = Growing(b, "--snapshot-every=10ms")
+    first_taken(g)
+    controllers = [b.start("ctl", str(g.pid), "snapshot") for _ in range(12)]
+    said = [c.communicate(timeout=60) for c in controllers]
+    b.expect("status", [(c.returncode, err) for c, (_, err) in zip(controllers, said)], [(0, "")] * 12)
+    b.expect("last word", g.end(), "")
+    line = json.loads(b.run("timeline", "g.mtk", "--json").stdout)["processes"][0]
+    b.expect("asked", sorted(s["number"] for s in line["snapshots"] if s["reason"] == "asked"),
+             sorted(int(out.split()[-1]) for out, _ in said))
+    b.expect("numbers", [s["number"] for s in line["snapshots"]], list(range(1, len(line["snapshots"]) + 1)))
+    b.expect("whole", (line["lost"], line["damaged_bytes"]), (0, 0))
+    b.fails(1, "cannot take a snapshot of 'g.mtk': its process has ended", "ctl", "g.mtk", "snapshot")
+
+
+@needs_library
+def other_modes_have_time_lines(b):
+    for mode in ("sample", "stats"):
+        g = Growing(b, "--mode=" + mode, "--snapshot-on=signal")
+        first_taken(g)
+        for _ in range(20):
+            g.do("2")
+            g.snapshot()
+        g.end()
+        line = json.loads(b.run("timeline", "g.mtk", "--json", "--no-symbols").stdout)["processes"][0]
+        b.expect(mode + " usable", {s["usable"] for s in line["snapshots"]}, {True})
+        b.expect(mode + " allocs", line["snapshots"][-1]["allocs"] - line["snapshots"][0]["allocs"] >= 40 * (10 + 30 + 18), True)
+        b.expect(mode + " live", line["snapshots"][-1]["live_bytes"] >= 1200 * 1000 + 400 * 100, True)
+        b.expect(mode + " sampled", line["sampled"], mode == "sample")
+        why = "a sampled run cannot be compared: how sure their numbers are is not known" if mode == "sample" else \
+            "statistics mode cannot be compared: they know the process as a whole only"
+        b.expect_in(mode, b.run("diff", "g.mtk@first", "g.mtk", "--no-symbols").stderr, why)
+        os.remove(b.dir + "/g.mtk")
+        os.remove(b.dir + "/g.mts")
+
+
+@needs_library
 def few_snapshots_are_not_judged(b):
     b.run("run", "-q", "-o", "g.mtk", "--snapshot-every=1h", GROWING, input="50\n")
     text = b.run("timeline", "g.mtk").stdout
