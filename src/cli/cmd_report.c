@@ -27,7 +27,7 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_NUMBER,
 	 .offset = offsetof(struct report_options, common.error_exitcode),
 	 .max = 255,
-	 .help = "exit with N when a leak of at least --leak-threshold bytes is listed"},
+	 .help = "exit with N when a memory error or a leak of at least --leak-threshold bytes is listed"},
 	{0},
 };
 
@@ -67,7 +67,9 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		mt_complain("%s", err.text);
 		return MT_EXIT_FAILED;
 	}
-	return leaks.wide_sites ? (int)o->error_exitcode : MT_EXIT_OK;
+	if (o->error_exitcode && (leaks.wide_sites || mt_report_count_errors(&r)))
+		return (int)o->error_exitcode;
+	return MT_EXIT_OK;
 }
 
 static const char *const examples[] = {

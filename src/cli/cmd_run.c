@@ -38,8 +38,8 @@ enum { RECORD_BUFFERS_MOST = 1 << 30 };
 enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
 
 struct run_options {
-	int mode, follow, report, format, record_keep;
-	uint64_t interval, every, max_cpu, min_anon;
+	int mode, follow, report, format, record_keep, guard_side, on_error;
+	uint64_t interval, every, max_cpu, min_anon, guard_slots;
 	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes,
 		error_exitcode, snapshot_every_ns;
 	uint64_t top, stack;
@@ -116,6 +116,30 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_SIZE,
 	 .offset = AT(min_anon),
 	 .help = "sample mode: only count until the process has this much anonymous memory"},
+	{.name = "guard-sampled",
+	 .argument = "SLOTS",
+	 .if_bare = "64",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(guard_slots),
+	 .min = 1,
+	 .max = 1024,
+	 .help = "sample mode: place samples of up to 4 KiB between inaccessible pages, in a pool of "
+		 "64 (or SLOTS) slots, so that an overflow, an underflow or a use after free of them "
+		 "is found at the access and reported with its call stacks"},
+	{.name = "guard-side",
+	 .argument = "SIDE",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = AT(guard_side),
+	 .choices = "either|end|start",
+	 .help = "where such a sample lies in its page: end (overflows are found at once), start "
+		 "(underflows), or either (default; the end for seven of eight)"},
+	{.name = "on-error",
+	 .argument = "WHAT",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = AT(on_error),
+	 .choices = "continue|die",
+	 .help = "after such an error: continue (default; the access is let through), or die of the "
+		 "signal that it raises (the program's own handler for it runs)"},
 	{.name = "modules",
 	 .argument = "LIST",
 	 .kind = MT_OPTION_TEXT,
@@ -269,8 +293,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_NUMBER,
 	 .offset = AT(error_exitcode),
 	 .max = 255,
-	 .help = "exit with N when a leak of at least --leak-threshold bytes is found (default: "
-		 "as the program)"},
+	 .help = "exit with N when a memory error or a leak of at least --leak-threshold bytes is "
+		 "found (default: as the program)"},
 	{.name = "symbols",
 	 .argument = "DIR",
 	 .kind = MT_OPTION_LIST,
@@ -451,8 +475,18 @@ static int make_lists(struct run *r)
 	return status ? status : add_checked_word(r, "intervals", r->o->intervals);
 }
 
+/* The pool holds samples only. */
+static int check_guard(const struct run_options *o)
+{
+	if (o->mode == MODE_SAMPLE || !(o->guard_slots || o->guard_side || o->on_error))
+		return 0;
+	mt_complain("run: --guard-sampled, --guard-side and --on-error belong to --mode=sample");
+	return MT_EXIT_USAGE;
+}
+
 static int make_words(struct run *r)
 {
+	static const char *const guard_sides[] = {"either", "end", "start"};
 	const struct run_options *o = r->o;
 
 	mt_buf_printf(&r->words, "%sdepth=%" PRIu64 " follow=%s", r->words.len ? " " : "", o->depth,
@@ -467,6 +501,10 @@ static int make_words(struct run *r)
 		mt_buf_printf(&r->words, " max-cpu=%" PRIu64, o->max_cpu);
 	if (o->min_anon)
 		mt_buf_printf(&r->words, " min-anon=%" PRIu64, o->min_anon);
+	if (o->guard_slots)
+		mt_buf_printf(&r->words, " guard-sampled=%" PRIu64 " guard-side=%s on-error=%s",
+			      o->guard_slots, guard_sides[o->guard_side],
+			      o->on_error ? "die" : "continue");
 	if (o->verify)
 		mt_buf_printf(&r->words, " verify=%" PRIu64, o->verify);
 	if (strcmp(o->heaps, "all"))
@@ -536,6 +574,8 @@ static int prepare(struct run *r, const struct mt_operands *operands)
 	enum mt_preflight_why why;
 	int code = check_heaps(r->o->heaps);
 
+	if (!code)
+		code = check_guard(r->o);
 	if (!code)
 		code = parse_snapshots(r);
 	if (!code)
@@ -757,7 +797,7 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 		write_report(r, &report, err);
 	if (o->error_exitcode)
 		mt_report_count_leaks(&report, &leaks);
-	return leaks.wide_sites != 0;
+	return o->error_exitcode && (leaks.wide_sites || mt_report_count_errors(&report));
 }
 
 static bool finish(struct run *r)
@@ -948,7 +988,7 @@ const struct mt_command mt_cmd_run = {
 		"on to it.",
 	.exit_status =
 		"As the program: the same status, or the same signal. N of --error-exitcode when "
-		"leaks were "
+		"leaks or memory errors were "
 		"found and the program was not killed by a signal.\n\n"
 		"If the program could not be run: 127 when there is no such program, 126 when it "
 		"cannot be "

@@ -234,6 +234,8 @@ static int parse_long(struct parser *p, const char *word)
 		return unknown_option(p, word, len);
 	if (text && !o->argument)
 		return usage_error(p, "'--%s' takes no value", o->name);
+	if (!text)
+		text = o->if_bare;
 	if (o->argument && !text && take_next(p, o, &text))
 		return -EINVAL;
 	return set_option(p, o, text);

@@ -32,6 +32,7 @@ struct mt_option {
 	char letter;          /* 0: none */
 	const char *name;     /* without dashes */
 	const char *argument; /* placeholder in help; NULL: takes none */
+	const char *if_bare;  /* the value of --name alone, which then takes no other word */
 	enum mt_option_kind kind;
 	size_t offset;       /* of the variable in the command's options */
 	const char *choices; /* CHOICE: "leaks|live|..." */

@@ -62,8 +62,11 @@ static void write_option(const struct mt_option *o, FILE *out)
 
 	if (o->letter)
 		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-	snprintf(head, sizeof(head), "  %s--%s%s%s", letter, o->name, o->argument ? "=" : "",
-		 o->argument ? o->argument : "");
+	snprintf(head, sizeof(head), "  %s--%s%s%s%s", letter, o->name,
+		 o->if_bare    ? "[="
+		 : o->argument ? "="
+			       : "",
+		 o->argument ? o->argument : "", o->if_bare ? "]" : "");
 	if (strlen(head) + 2 > HELP_COLUMN)
 		fprintf(out, "%s\n%*s", head, HELP_COLUMN, "");
 	else
@@ -121,9 +124,9 @@ static void write_man_option(const struct mt_option *o, FILE *out)
 	fputs("\\-\\-", out);
 	write_roff(out, o->name);
 	if (o->argument) {
-		fputs("=\\fI", out);
+		fputs(o->if_bare ? "\\fR[\\fB=\\fI" : "=\\fI", out);
 		write_roff(out, o->argument);
-		fputs("\\fR", out);
+		fputs(o->if_bare ? "\\fR]" : "\\fR", out);
 	}
 	fputc('\n', out);
 	write_roff(out, o->help);
@@ -209,7 +212,7 @@ void mt_help_completion(FILE *out)
 	for (const struct mt_command *const *c = mt_commands; *c; c++) {
 		fprintf(out, "\t%s) words='", (*c)->name);
 		for (const struct mt_option *o = (*c)->options; o->name; o++)
-			fprintf(out, "--%s%s ", o->name, o->argument ? "=" : "");
+			fprintf(out, "--%s%s ", o->name, o->argument && !o->if_bare ? "=" : "");
 		fputs("--help' ;;\n", out);
 	}
 	fputs("\tesac\n", out);

@@ -26,6 +26,10 @@ struct mt_stack_line {
 uint32_t mt_stack_each(const struct mt_report *r, const struct mt_row *row,
 		       void (*emit)(void *context, const struct mt_stack_line *line),
 		       void *context);
+/* The same for the stack of a node of a profile. */
+uint32_t mt_stack_each_at(const struct mt_report *r, const struct mt_profile *p, uint32_t node,
+			  void (*emit)(void *context, const struct mt_stack_line *line),
+			  void *context);
 /* The label (phase, tag) of a site's row; "" when it has none. */
 const char *mt_row_tag(const struct mt_report *r, const struct mt_row *row);
 /* How the row's stack ended, enum mt_profile_stack_end. */
@@ -73,6 +77,9 @@ void mt_text_size(struct mt_buf *out, uint64_t bytes);
 void mt_text_line(struct mt_buf *out, const char *before, const char *text, const char *after);
 /* Text: the row's call stack, one line a frame, indented. */
 void mt_text_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out);
+/* Text: the stack of a node. */
+void mt_text_stack_at(const struct mt_report *r, const struct mt_profile *p, uint32_t node,
+		      struct mt_buf *out);
 /* Escape sequences when r->color, else "". */
 const char *mt_text_strong(const struct mt_report *r);
 const char *mt_text_warn(const struct mt_report *r);

@@ -7,11 +7,12 @@
 #include "base/cleanup.h"
 #include "model/profile.h"
 #include "report/basis.h"
+#include "report/errors.h"
 #include "report/text_show.h"
 
 #include <errno.h>
 
-static void emit_frame(void *context, const struct mt_stack_line *line)
+void mt_json_frame(void *context, const struct mt_stack_line *line)
 {
 	struct mt_json *j = context;
 
@@ -57,7 +58,7 @@ void mt_json_row_identity(struct mt_json *j, const struct mt_report *r, enum mt_
 	if (!r->stack)
 		return;
 	mt_json_open(j, "frames", '[');
-	mt_stack_each(r, row, emit_frame, j);
+	mt_stack_each(r, row, mt_json_frame, j);
 	mt_json_close(j, ']');
 	mt_json_string(j, "stack_end", mt_words_stack_end(mt_stack_end_of(r, row)));
 }
@@ -418,6 +419,8 @@ static int add_show(struct mt_json *j, const struct mt_report *r, const struct m
 		add_lifetimes(j, t);
 	else if (r->show == MT_SHOW_THREADS)
 		add_threads(j, r);
+	else if (r->show == MT_SHOW_ERRORS)
+		mt_errors_json(r, j);
 	else if (r->show == MT_SHOW_COVERAGE && add_coverage(j, r, t))
 		return mt_err_no_memory(err);
 	return 0;
@@ -442,6 +445,7 @@ int mt_report_json(const struct mt_report *r, struct mt_buf *out, struct mt_err 
 	mt_report_caveats(r, &t, emit_warning, &j);
 	mt_json_close(&j, ']');
 	mt_json_basis(&j, r, &t);
+	mt_errors_json_pool(r, &j);
 	add_totals(&j, &t, &leaks);
 	code = add_show(&j, r, &t, err);
 	if (!code && add_heaps(&j, r))

@@ -9,6 +9,7 @@
 #include "base/escape.h"
 #include "model/profile.h"
 #include "report/basis.h"
+#include "report/errors.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -106,6 +107,10 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 
 	if (mt_report_missing(r))
 		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
+	if (r->show == MT_SHOW_ERRORS) {
+		mt_errors_kv(r, out);
+		return 0;
+	}
 	if (r->show != MT_SHOW_LEAKS && r->show != MT_SHOW_LIVE && r->show != MT_SHOW_SUMMARY)
 		return mt_err_set(err, -EINVAL, "--show=%s has no key=value form; use --json%s",
 				  mt_show_name(r->show),
@@ -138,6 +143,8 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 		add_stat(out, "usable_alloc_count", totals.usable_allocs);
 	if (totals.is_sampled)
 		add_stat(out, "sample_count", totals.samples);
+	if (mt_errors_were_looked_for(r))
+		add_stat(out, "memory_error_count", mt_errors_count(r));
 	mt_table_free(t);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "model/profile.h"
+#include "report/errors.h"
 #include "report/internal.h"
 #include "report/timeline.h"
 
@@ -195,16 +196,13 @@ static void emit_frame(const struct mt_report *r, const struct mt_profile *p, ui
 		emit(context, &line);
 }
 
-uint32_t mt_stack_each(const struct mt_report *r, const struct mt_row *row,
-		       void (*emit)(void *context, const struct mt_stack_line *line), void *context)
+uint32_t mt_stack_each_at(const struct mt_report *r, const struct mt_profile *p, uint32_t node,
+			  void (*emit)(void *context, const struct mt_stack_line *line),
+			  void *context)
 {
-	const struct mt_profile *p;
-	uint32_t node, depth;
+	uint32_t depth;
 
-	if (!row->site)
-		return 0;
-	p = r->profiles[row->profile];
-	node = mt_callstack_top(p, row->node);
+	node = mt_callstack_top(p, node);
 	depth = p->node[node].depth;
 	for (uint32_t shown = 0; node && p->node[node].depth && depth; shown++, depth--) {
 		if (shown == r->stack)
@@ -213,6 +211,14 @@ uint32_t mt_stack_each(const struct mt_report *r, const struct mt_row *row,
 		node = p->node[node].parent;
 	}
 	return 0;
+}
+
+uint32_t mt_stack_each(const struct mt_report *r, const struct mt_row *row,
+		       void (*emit)(void *context, const struct mt_stack_line *line), void *context)
+{
+	if (!row->site)
+		return 0;
+	return mt_stack_each_at(r, r->profiles[row->profile], row->node, emit, context);
 }
 
 const char *mt_row_tag(const struct mt_report *r, const struct mt_row *row)
@@ -368,8 +374,9 @@ const char *mt_report_missing(const struct mt_report *r)
 	if (r->show == MT_SHOW_TIMELINE)
 		return "no snapshots were taken: 'memtrack run --snapshot-every=TIME' takes them "
 		       "while a program runs";
-	if (r->show == MT_SHOW_ERRORS)
-		return "no memory errors are recorded in full mode: it does not check blocks";
+	if (r->show == MT_SHOW_ERRORS && !mt_errors_were_looked_for(r))
+		return "no memory errors were looked for: 'memtrack run --mode=sample "
+		       "--guard-sampled' does";
 	return NULL;
 }
 

@@ -84,6 +84,9 @@ struct mt_report_leaks {
 };
 int mt_report_count_leaks(const struct mt_report *r, struct mt_report_leaks *ret_leaks);
 
+/* Wrong uses of guarded blocks that were found. */
+uint64_t mt_report_count_errors(const struct mt_report *r);
+
 /* Growth from the old profiles to r's; r->show is one of the tables (leaks to large). As above. */
 int mt_report_write_diff(const struct mt_report *r, const struct mt_profile *const *old_profiles,
 			 uint32_t old_count, enum mt_report_format format, struct mt_buf *out,

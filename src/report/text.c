@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "model/profile.h"
 #include "report/basis.h"
+#include "report/errors.h"
 #include "report/grid.h"
 #include "report/internal.h"
 #include "report/text_sampled.h"
@@ -91,15 +92,16 @@ static void emit_line(void *context, const struct mt_stack_line *line)
 	mt_buf_addc(c->out, '\n');
 }
 
-void mt_text_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out)
+void mt_text_stack_at(const struct mt_report *r, const struct mt_profile *p, uint32_t node,
+		      struct mt_buf *out)
 {
 	struct stack_context c = {r, out, 0};
 	uint32_t hidden, end;
 
-	if (!r->stack || !row->site)
+	if (!r->stack)
 		return;
-	hidden = mt_stack_each(r, row, emit_line, &c);
-	end = mt_stack_end_of(r, row);
+	hidden = mt_stack_each_at(r, p, node, emit_line, &c);
+	end = p->node[node].end;
 	if (hidden)
 		mt_buf_printf(out, "    ... %" PRIu32 " more %s (--stack=%u shows all)\n", hidden,
 			      plural(hidden, "frame", "frames"), MT_REPORT_STACK_MAX);
@@ -107,6 +109,12 @@ void mt_text_stack(const struct mt_report *r, const struct mt_row *row, struct m
 		mt_buf_printf(out, "    ... %s\n", mt_words_stack_end(end));
 	else if (!c.at)
 		mt_buf_adds(out, "    (no call stack)\n");
+}
+
+void mt_text_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out)
+{
+	if (row->site)
+		mt_text_stack_at(r, r->profiles[row->profile], row->node, out);
 }
 
 /* ---- verdict ---- */
@@ -361,6 +369,7 @@ static void add_totals(const struct mt_report *r, const struct mt_totals *t, str
 	mt_buf_addc(out, '\n');
 	add_rare(out, "unknown", t->unknown_frees, "frees of addresses that were not recorded");
 	add_rare(out, "failed", t->failed_allocs, "allocations that returned no memory");
+	mt_errors_text_pool(r, out);
 }
 
 /* ---- rows ---- */
@@ -698,6 +707,8 @@ int mt_report_text(const struct mt_report *r, struct mt_buf *out, struct mt_err 
 	mt_totals_sum(r->profiles, r->profile_count, &t);
 	mt_basis_sentences(r, &t, emit_note, &c);
 	mt_report_caveats(r, &t, emit_caveat, &c);
+	if (r->show == MT_SHOW_LEAKS || r->show == MT_SHOW_SUMMARY)
+		mt_errors_text_first(r, out);
 	code = add_shown(r, &t, out, err);
 	return code == -ENOMEM ? mt_err_no_memory(err) : code;
 }

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "model/profile.h"
+#include "report/errors.h"
 #include "report/grid.h"
 #include "report/internal.h"
 
@@ -392,6 +393,9 @@ int mt_text_show(const struct mt_report *r, const struct mt_totals *t, struct mt
 		return show_heaps(r, out);
 	case MT_SHOW_COVERAGE:
 		return show_coverage(r, t, out);
+	case MT_SHOW_ERRORS:
+		mt_errors_text(r, out);
+		return 0;
 	default:
 		return mt_err_set(err, -EINVAL, "nothing to show");
 	}

@@ -2,6 +2,7 @@
 /* The source door: include/memtrack.h. Same tables, same rules as the hooks. */
 #include "core/mem.h"
 #include "core/sys.h"
+#include "runtime/guard.h"
 #include "runtime/lock.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
@@ -64,6 +65,10 @@ void *memtrack_realloc(void *old, size_t size, const char *file, int line)
 
 void memtrack_free(void *p)
 {
+	if (mt_guard_holds(p)) {
+		mt_guard_free_call(p);
+		return;
+	}
 	mt_record_free_call(p);
 	originals()->free(p);
 }

@@ -369,11 +369,11 @@ static void choose_way(struct mt_thread *t, int light, int on)
 	int counts = light && on && t->stats;
 	int by_chunks = __atomic_load_n(&mt_rt.chunk_sizes, __ATOMIC_RELAXED) == MT_CHUNKS_TRUSTED;
 	t->light = (uint32_t)light;
-	t->light_asks = counts && !mt_rt.chunk_sizes;
+	t->light_asks = counts && (!mt_rt.chunk_sizes || mt_rt.guard_bytes);
 	t->sample_all = ordinary_sizes(t);
 	t->control = on && !light ? mt_rt.control_word : NEVER;
 	t->light_control = on && light ? mt_rt.control_word : NEVER;
-	mt_thread_set_ways(t, !light && !t->streaming, counts && by_chunks);
+	mt_thread_set_ways(t, !light && !t->streaming, counts && by_chunks && !t->light_asks);
 }
 
 static void take_locked(struct mt_thread *t)

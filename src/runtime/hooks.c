@@ -9,6 +9,7 @@
  * musl) is its own business and passes through.
  */
 #include "core/sys.h"
+#include "runtime/guard.h"
 #include "runtime/light.h"
 #include "runtime/names.h"
 #include "runtime/provider.h"
@@ -136,7 +137,8 @@ MT_NOINLINE static void *recording_malloc(size_t size)
 	return tracked_malloc(MT_FAMILY_PLAIN, size, MT_FAST_STREAM);
 }
 
-/* Counts a block of an allocator whose chunks have no header that we know. */
+/* Counts a block where the word before it is not to be read: the allocator's chunks have no header
+ * that we know, or some blocks lie between guard pages. */
 MT_NOINLINE static void *asking_malloc(size_t size)
 {
 	struct mt_thread *t = mt_thread_self();
@@ -192,6 +194,17 @@ MT_INLINE void *do_calloc(enum mt_family family, size_t n, size_t each, struct m
 	return mt_finish_alloc(t, p, n * each, MT_CALL_CALLOC, &caller, 0);
 }
 
+/* A free of an address in the pool of guarded samples; how and t as of mt_enter(). */
+MT_NOINLINE static void free_guarded(enum mt_enter how, struct mt_thread *t, void *p)
+{
+	struct mt_caller caller = MT_CALLER();
+	int fatal = mt_guard_free(how, t, p, &caller);
+	if (t && how == MT_ENTER_TRACK)
+		mt_leave(t);
+	if (fatal)
+		mt_guard_die();
+}
+
 /* t: its guard is held, or NULL: nothing is done yet. */
 MT_NOINLINE static void free_slow(enum mt_family family, void *p, struct mt_thread *t, uintptr_t sp)
 {
@@ -199,6 +212,10 @@ MT_NOINLINE static void free_slow(enum mt_family family, void *p, struct mt_thre
 		t = mt_enter_quick(sp); /* of a light mode */
 	enum mt_enter how = t ? MT_ENTER_TRACK : mt_enter_slow(&t, sp);
 	enter_family(t, family);
+	if (mt_guard_holds(p)) {
+		free_guarded(how, t, p);
+		return;
+	}
 	if (p)
 		t = mt_record_free_entered(how, t, p);
 	if (t && how == MT_ENTER_TRACK)
@@ -257,7 +274,9 @@ MT_INLINE void end_light_free(struct mt_thread *t, void *p, enum mt_light counte
 MT_NOINLINE static void other_free(void *p)
 {
 	struct mt_thread *t = mt_thread_self();
-	if (t && t->light_asks && p)
+	if (mt_guard_holds(p))
+		light_free_slow(p);
+	else if (t && t->light_asks && p)
 		end_light_free(t, p, mt_light_free(t, p, mt_usable(MT_FAMILY_PLAIN, p)));
 	else
 		recording_free(p);
@@ -336,10 +355,13 @@ MT_INLINE int do_posix_memalign(enum mt_family family, void **out, size_t align,
 		return MT_ENOMEM;
 	}
 	int err = mt_original[family].posix_memalign(out, align, size);
+	void *p = err ? NULL : *out;
 	if (how != MT_ENTER_TRACK)
-		mt_record_nested(how, t, err ? NULL : *out);
+		mt_record_nested(how, t, p);
 	else
-		finish_aligned(t, err ? NULL : *out, align, size, &caller);
+		p = finish_aligned(t, p, align, size, &caller);
+	if (!err)
+		*out = p; /* a sample may have been moved */
 	return err;
 }
 
@@ -480,6 +502,10 @@ MT_HOOK_ATTR void MT_HOOK(cfree)(void *p)
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 {
+	if (mt_guard_holds(p)) {
+		mt_guard_free_call(p);
+		return;
+	}
 	mt_record_free_call(p);
 	if (mt_original[MT_FAMILY_PLAIN].free_sized)
 		mt_original[MT_FAMILY_PLAIN].free_sized(p, size);
@@ -490,6 +516,10 @@ MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size)
 {
+	if (mt_guard_holds(p)) {
+		mt_guard_free_call(p);
+		return;
+	}
 	mt_record_free_call(p);
 	if (mt_original[MT_FAMILY_PLAIN].free_aligned_sized)
 		mt_original[MT_FAMILY_PLAIN].free_aligned_sized(p, align, size);
@@ -498,6 +528,17 @@ MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size
 }
 
 #ifndef MT_BUILD_WRAP
+/* Only for blocks that the allocator does not know. */
+MT_PUBLIC size_t malloc_usable_size(void *p);
+MT_PUBLIC size_t malloc_usable_size(void *p)
+{
+	if (mt_guard_holds(p))
+		return mt_guard_size(p);
+	if (!ORIGINAL(MT_FAMILY_PLAIN, malloc_usable_size))
+		return 0;
+	return mt_original[MT_FAMILY_PLAIN].malloc_usable_size(p);
+}
+
 DEFINE_FAMILY(je_, MT_FAMILY_JE)
 DEFINE_FAMILY(mi_, MT_FAMILY_MI)
 DEFINE_FAMILY(tc_, MT_FAMILY_TC)

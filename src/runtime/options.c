@@ -17,6 +17,8 @@ enum {
 	RECORD_BUFFERS = 64 << 20,
 	RECORD_BUFFERS_LEAST = 256 << 10,
 	RECORD_BUFFERS_MOST = 1 << 30,
+	GUARD_SLOTS = 64, /* without a number */
+	GUARD_SLOTS_MAX = 1024,
 };
 
 struct word {
@@ -279,10 +281,50 @@ static int set_record_option(struct mt_options *o, struct word name, struct word
 	return -MT_EINVAL;
 }
 
+/* The number of the value among words, or -EINVAL. */
+static int word_among(struct word value, const char *const *words, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (word_is(value, words[i]))
+			return i;
+	return -MT_EINVAL;
+}
+
+/* 1: understood, 0: no word of this kind, -EINVAL. */
+static int set_guard(struct mt_options *o, struct word name, struct word value)
+{
+	static const char *const sides[] = {"either", "end", "start"};
+	static const char *const fates[] = {"continue", "die"};
+	uint64_t slots = GUARD_SLOTS;
+	int choice;
+	if (word_is(name, "guard-sampled")) {
+		if (value.len && parse_size(value, &slots))
+			return -MT_EINVAL;
+		if (slots < 1 || slots > GUARD_SLOTS_MAX)
+			return -MT_EINVAL;
+		o->guard_slots = (uint32_t)slots;
+	} else if (word_is(name, "guard-side")) {
+		choice = word_among(value, sides, MT_ARRAY_LEN(sides));
+		if (choice < 0)
+			return choice;
+		o->guard_side = (uint32_t)choice;
+	} else if (word_is(name, "on-error")) {
+		choice = word_among(value, fates, MT_ARRAY_LEN(fates));
+		if (choice < 0)
+			return choice;
+		o->guard_fatal = (uint32_t)choice;
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
 static int set_option(struct mt_options *o, struct word name, struct word value)
 {
 	uint64_t v = 0;
 	int err = set_wish(&o->wishes, name, value);
+	if (!err)
+		err = set_guard(o, name, value);
 	if (err)
 		return err < 0 ? err : 0;
 	if (word_is(name, "depth")) {
@@ -504,6 +546,11 @@ static void describe(struct mt_options *o)
 	if (o->min_anon_bytes) {
 		mt_fmt_str(&f, " min-anon=");
 		mt_fmt_u64(&f, o->min_anon_bytes);
+	}
+	if (o->guard_slots) {
+		mt_fmt_str(&f, " guard-sampled=");
+		mt_fmt_u64(&f, o->guard_slots);
+		mt_fmt_str(&f, o->guard_fatal ? " on-error=die" : " on-error=continue");
 	}
 	if (o->max_size != UINT64_MAX) {
 		mt_fmt_str(&f, " max-size=");

@@ -35,6 +35,9 @@ struct mt_wishes {
 };
 enum mt_switch { MT_SWITCH_KEEP = 0, MT_SWITCH_ON = 1, MT_SWITCH_OFF = 2 };
 
+/* Which end of its page a guarded block lies at. */
+enum mt_guard_side { MT_GUARD_SIDE_EITHER = 0, MT_GUARD_SIDE_END = 1, MT_GUARD_SIDE_START = 2 };
+
 struct mt_options {
 	struct mt_wishes wishes;
 	uint32_t depth;       /* frames kept, 1..256 */
@@ -56,7 +59,10 @@ struct mt_options {
 	uint32_t record_keep;     /* MT_KEEP_LAST, or 0 */
 	uint64_t record_limit;    /* bytes of a recording, 0: none */
 	uint64_t record_buffers;  /* bytes of the event stream's buffers */
-	char output[MT_PATH_MAX]; /* pattern, absolute; "" when the launcher decides */
+	uint32_t guard_slots; /* sampling: slots for blocks between inaccessible pages, 0: none */
+	uint32_t guard_side;  /* enum mt_guard_side */
+	uint32_t guard_fatal; /* 1: the program does not go on after an error there */
+	char output[MT_PATH_MAX];    /* pattern, absolute; "" when the launcher decides */
 	char state_dir[MT_PATH_MAX]; /* from the launcher; "" else */
 	char text[512];              /* options as understood, for the header */
 };

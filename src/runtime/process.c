@@ -10,6 +10,7 @@
 #include "runtime/control.h"
 #include "runtime/exec.h"
 #include "runtime/exit_report.h"
+#include "runtime/guard.h"
 #include "runtime/index.h"
 #include "runtime/lock.h"
 #include "runtime/mapping.h"
@@ -131,6 +132,10 @@ static int start(void)
 	if (!err)
 		mt_exec_remember(block.envp);
 #endif
+	if (!err) {
+		mt_guard_begin();
+		mt_guard_describe();
+	}
 	return err;
 }
 
@@ -194,6 +199,7 @@ MT_COLD void mt_rt_child(void)
 {
 	struct mt_thread *t = mt_thread_self();
 	int nested = t && t->depth;
+	mt_fault_forget();
 	if (mt_rt.phase == MT_RT_FORKED) { /* child of a child that recorded nothing */
 		mt_rt.pid = mt_sys_getpid();
 		mt_loader_set_process(mt_rt.pid, MT_LOADER_CAREFUL);
@@ -232,8 +238,10 @@ MT_COLD static void begin_child(void)
 					 __ATOMIC_ACQUIRE))
 		return;
 	int err = begin(NULL);
-	if (!err)
+	if (!err) {
 		mt_rt_note(MT_NOTE_FORK_CHILD);
+		mt_guard_describe();
+	}
 	if (err && mt_rt.parent_hdr)
 		__atomic_fetch_add(&mt_rt.parent_hdr->lost[MT_LOST_CHILD], 1, __ATOMIC_RELAXED);
 	if (mt_rt.parent_hdr)
@@ -351,6 +359,8 @@ MT_PUBLIC int _Fork(void)
 	return after_fork(mt_system.fork_plain());
 }
 
+enum { DEEP_BIND = 8 }; /* RTLD_DEEPBIND */
+
 /* Module changes where the loader's notifier could not be patched: jumps, no frame of ours. */
 #define NOTE_CHANGE() \
 	do { \
@@ -364,6 +374,8 @@ MT_PUBLIC void *dlopen(const char *file, int mode);
 MT_PUBLIC void *dlopen(const char *file, int mode)
 {
 	NOTE_CHANGE();
+	if (MT_UNLIKELY(mode & DEEP_BIND)) /* it frees with the allocator's own free */
+		mt_guard_stop();
 	return mt_system.dlopen(file, mode);
 }
 
@@ -371,6 +383,8 @@ MT_PUBLIC void *dlmopen(long space, const char *file, int mode);
 MT_PUBLIC void *dlmopen(long space, const char *file, int mode)
 {
 	NOTE_CHANGE();
+	if (MT_UNLIKELY(mode & DEEP_BIND))
+		mt_guard_stop();
 	return mt_system.dlmopen(space, file, mode);
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/sys.h"
 #include "core/clock.h"
+#include "runtime/guard.h"
 #include "runtime/light.h"
 #include "runtime/sampler.h"
 #include "runtime/storage.h"
@@ -365,8 +366,8 @@ static uint64_t tag_in(const struct mt_thread *t, uint32_t regime)
 }
 
 /* A sampled block; without a cell it has no regime, so it is left out altogether. */
-static void record_sample(struct mt_thread *t, uint64_t address, uint64_t size, uint64_t tag,
-			  const struct mt_caller *caller, uint64_t source)
+static uint32_t record_sample(struct mt_thread *t, uint64_t address, uint64_t size, uint64_t tag,
+			      const struct mt_caller *caller, uint64_t source)
 {
 	uint64_t from = mt_rt.no_ticks ? 0 : mt_clock_ticks();
 	mt_thread_tick(t);
@@ -380,30 +381,39 @@ static void record_sample(struct mt_thread *t, uint64_t address, uint64_t size, 
 		mt_verify_capture(t, cell);
 	uint64_t now = mt_rt.no_ticks ? 0 : mt_clock_ticks();
 	mt_control_rails(t, now - from, now);
+	return cell;
 }
 
-MT_NOINLINE static void record_light(struct mt_thread *t, void *p, size_t size,
-				     enum mt_state_call call, const struct mt_caller *caller,
-				     uint64_t source)
+MT_NOINLINE static void *record_light(struct mt_thread *t, void *p, size_t size,
+				      enum mt_state_call call, const struct mt_caller *caller,
+				      uint64_t source)
 {
 	t->last_pointer = (uint64_t)p;
 	uint32_t regime = mt_light_take(t, p, size);
-	if (regime && is_wanted(size))
+	if (!regime || !is_wanted(size))
+		return p;
+	void *guarded = mt_rt.guard_bytes ? mt_guard_place(t, p, size, call) : NULL;
+	if (guarded) {
+		p = guarded;
+		t->last_pointer = (uint64_t)p;
+	}
+	uint32_t cell =
 		record_sample(t, (uint64_t)p, size, tag_in(t, regime) + call, caller, source);
+	if (guarded)
+		mt_guard_made(t, p, cell);
+	return p;
 }
 
-void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
-		     const struct mt_caller *caller, uint64_t source)
+void *mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
+		      const struct mt_caller *caller, uint64_t source)
 {
-	if (MT_UNLIKELY(t->light)) {
-		record_light(t, p, size, call, caller, source);
-		return;
-	}
+	if (MT_UNLIKELY(t->light))
+		return record_light(t, p, size, call, caller, source);
 	if (!t->until_tick || !--t->until_tick)
 		mt_thread_tick(t);
 	if (MT_UNLIKELY(!is_wanted(size))) {
 		count_filtered(t, (uint64_t)p, size);
-		return;
+		return p;
 	}
 	uint32_t *slot = mt_fast_slot((uint64_t)p);
 	uint32_t cell = find_cell(t, t->tag + call, source, caller);
@@ -412,6 +422,7 @@ void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_ca
 		count_in_cell(t, (uint64_t)p, size, cell);
 	if (MT_UNLIKELY(mt_rt.options.verify) && cell && !t->verify_in--)
 		mt_verify_capture(t, cell);
+	return p;
 }
 
 void *mt_record_malloc(struct mt_thread *t, void *p, size_t size, uintptr_t sp, uintptr_t ra,
@@ -499,7 +510,8 @@ int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone)
 	ret_gone->address = (uint64_t)p;
 	ret_gone->counted = (uint32_t)is_counted(known, ret_gone->cell);
 	if (MT_UNLIKELY(ret_gone->counted))
-		ret_gone->usable = mt_usable((enum mt_family)t->family, p);
+		ret_gone->usable = mt_guard_holds(p) ? mt_guard_usable(p)
+						     : mt_usable((enum mt_family)t->family, p);
 	return known;
 }
 
@@ -688,6 +700,8 @@ void *mt_record_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_
 			const struct mt_caller *caller, uint64_t source)
 {
 	struct mt_gone gone = {0};
+	if (mt_guard_holds(r->old))
+		return mt_guard_realloc(how, t, r, caller, source);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
 		if (how == MT_ENTER_NESTED && r->old)
 			mt_record_free_nested(t, r->old);
@@ -735,7 +749,7 @@ void *mt_record_unseen(void *p, size_t size, enum mt_state_call call,
 	if (!p || mt_enter(&t) != MT_ENTER_TRACK)
 		return p;
 	if (t->last_pointer != (uint64_t)p && mt_recording())
-		mt_record_alloc(t, p, size, call, caller, 0);
+		p = mt_record_alloc(t, p, size, call, caller, 0);
 	mt_leave(t);
 	return p;
 }

@@ -111,9 +111,12 @@ MT_INLINE int mt_recording(void)
  */
 void mt_record_publish_live(struct mt_state_thread *row);
 
-/* A new block of the malloc heap. source: file and line from the macro door, or 0. */
-void mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
-		     const struct mt_caller *caller, uint64_t source);
+/*
+ * A new block of the malloc heap: where it lies from now on (a sample may be moved between guard
+ * pages). source: file and line from the macro door, or 0.
+ */
+void *mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_call call,
+		      const struct mt_caller *caller, uint64_t source);
 
 /*
  * Takes a block of the malloc heap out of the tables: 1, or 0 when it is not known. Counts nothing:
@@ -168,7 +171,7 @@ MT_INLINE void *mt_finish_alloc(struct mt_thread *t, void *p, size_t size, enum 
 		if (MT_UNLIKELY(mt_control_changed(t)))
 			mt_control_take(t);
 		if (MT_LIKELY(mt_recording()))
-			mt_record_alloc(t, p, size, call, caller, source);
+			p = mt_record_alloc(t, p, size, call, caller, source);
 		else
 			t->stream.before = 0; /* of realloc, say */
 	}

@@ -200,6 +200,7 @@ struct mt_rt {
 	uint64_t plain_from, plain_span;
 	uint8_t *filter;      /* light modes: which addresses may be recorded, see light.h */
 	uint32_t chunk_sizes; /* usable sizes are in glibc's chunk headers: MT_CHUNKS_TRUSTED */
+	uintptr_t guard_base, guard_bytes; /* the pool of guarded samples, see guard.h; 0: none */
 	uint32_t counting;    /* 1: blocks that no table knows were, or may have been, counted in
 				 STATS */
 	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */
