@@ -228,8 +228,9 @@ MT_NOINLINE static handler_function prepare_host(void *info)
 		return NULL;
 	}
 	if (a.flags & (unsigned)ONCE) {
-		struct action none = {0};
-		set_host_action(&none);
+		struct action once = a;
+		once.handler = (handler_function)IS_DEFAULT;
+		set_host_action(&once);
 	}
 	if (a.mask)
 		mt_sys4(__NR_rt_sigprocmask, 0 /* SIG_BLOCK */, &a.mask, 0, sizeof(a.mask));
