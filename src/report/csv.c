@@ -205,6 +205,10 @@ int mt_report_csv(const struct mt_report *r, struct mt_buf *out, struct mt_err *
 		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
 	if (r->show == MT_SHOW_LARGE && mt_basis_is_counted_only(r))
 		return add_large(r, out) ? mt_err_no_memory(err) : 0;
+	if (mt_show_is_table(r->show) && mt_basis_is_counted_only(r))
+		return mt_err_set(err, -EINVAL,
+				  "statistics mode records no call stacks, so there are no rows; "
+				  "--show=sizes, threads, large and heaps have a CSV form");
 	if (mt_show_is_table(r->show))
 		return add_table(r, out, err);
 	mt_totals_sum(r->profiles, r->profile_count, &t);
