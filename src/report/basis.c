@@ -261,6 +261,8 @@ bool mt_basis_is_counted_only(const struct mt_report *r)
 	for (uint32_t i = 0; i < r->profile_count; i++) {
 		const struct mt_profile *p = r->profiles[i];
 
+		if (mt_profile_is_sampled(p))
+			return false; /* though maybe no sample was taken */
 		has_stats |= p->stats != NULL;
 		for (uint32_t k = 1; k < p->site_count; k++)
 			if (p->site[k].call && !p->site[k].heap)

@@ -59,9 +59,9 @@ void mt_text_no_sample(const struct mt_report *r, struct mt_buf *out)
 	uint64_t interval = longest_interval(r);
 	char size[MT_UNITS_TEXT_MAX];
 
-	mt_buf_adds(out, "no sample is live");
+	mt_buf_adds(out, "no live block is in the sample");
 	if (interval)
-		mt_buf_printf(out, ": with 95 %%, all that is live is below %s",
+		mt_buf_printf(out, "; call sites that hold less than %s are easily missed",
 			      mt_units_size(3 * interval, size));
 }
 

@@ -59,6 +59,17 @@ static struct mtk_builder *make_none_live(void)
 	return b;
 }
 
+/* So little was allocated that no sample was taken. */
+static struct mtk_builder *make_no_sample(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+
+	mtk_builder_header(b)->mode = mtk_builder_header(b)->first_mode = MT_MODE_SAMPLE;
+	mtk_builder_regime(b, MT_REGIME_BYTES, 65536, 0);
+	mtk_builder_count_alloc(b, 1, 0x10000, 1000);
+	return b;
+}
+
 /* The later state of the sampled run: one site lost half of its samples, another came. */
 static struct mtk_builder *make_later(void)
 {
@@ -100,6 +111,7 @@ static const struct golden goldens[] = {
 	{"sampled-coverage", mtk_builder_sampled, .show = MT_SHOW_COVERAGE},
 	{"sampled-every", make_every, .stack = 1},
 	{"sampled-none-live", make_none_live, .show = MT_SHOW_LEAKS},
+	{"sampled-no-sample", make_no_sample, .show = MT_SHOW_LEAKS},
 	{"sampled-leaks.json", mtk_builder_sampled, .format = MT_REPORT_JSON, .stack = 1},
 	{"sampled-leaks.csv", mtk_builder_sampled, .format = MT_REPORT_CSV, .stack = 1},
 	{"sampled-leaks.kv", mtk_builder_sampled, .format = MT_REPORT_KV, .stack = 1},
