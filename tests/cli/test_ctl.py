@@ -40,7 +40,7 @@ def allocs(b, pid):
 def words_are_checked_first(b):
     see = "; see 'memtrack ctl --help'"
     b.fails(2, "ctl: missing operand (FILE|PID|name:PROGRAM [WORD...])" + see, "ctl")
-    b.fails(2, "ctl: 'frob' is none of on, off, mode=, interval=, every=, modules=, label=, reset-peak, snapshot" + see,
+    b.fails(2, "ctl: 'frob' is none of on, off, mode=, interval=, intervals=, every=, modules=, label=, reset-peak, snapshot" + see,
             "ctl", "1", "frob")
     b.fails(2, "ctl: 'interval=0' cannot be: a mean distance is 1 byte (everything is recorded) to 1024G" + see, "ctl",
             "1", "on", "interval=0")

@@ -131,10 +131,9 @@ def a_scribbled_state_is_survived(b):
 
 @test
 def every_size_of_a_terminal_is_used(b):
-    pid = str(b.pretended())
-    b.pretended("wide", "wide")
+    pid, wide = str(b.pretended()), str(b.pretended("wide", "wide"))  # not what else runs on this machine
     for rows, columns in [(5, 20), (1, 1), (2, 10), (3, 200), (24, 80), (100, 300)]:
-        with top(b, rows=rows, columns=columns) as t:
+        with top(b, pid, wide, rows=rows, columns=columns) as t:
             b.expect("%dx%d title" % (columns, rows), t.shows("memtrack top"[:columns]), True)
             if rows >= 5 and columns > 7:
                 b.expect("%dx%d process" % (columns, rows), t.shows(pid), True)
@@ -150,8 +149,8 @@ def every_size_of_a_terminal_is_used(b):
 
 @test
 def a_resized_terminal_is_used(b):
-    pid = str(b.pretended())
-    with top(b) as t:
+    pid, other = str(b.pretended()), str(b.pretended(name="other"))
+    with top(b, pid, other) as t:
         b.expect("first", t.shows(pid), True)
         for rows, columns in [(10, 40), (60, 200), (5, 20), (24, 80)]:
             t.set_size(rows, columns)
@@ -164,9 +163,8 @@ def a_resized_terminal_is_used(b):
 
 @test
 def keys_do_what_help_says(b):
-    pid = str(b.pretended())
-    b.pretended("hostile", "hostile")
-    with top(b, "--no-symbols", columns=120) as t:
+    pid, other = str(b.pretended()), str(b.pretended("hostile", "hostile"))
+    with top(b, "--no-symbols", pid, other, columns=120) as t:
         b.expect("processes", t.shows("PROGRAM"), True)
         t.press("?")
         b.expect("help", t.shows("any key: back"), True)
@@ -300,10 +298,10 @@ def terminals_that_cannot_be_used_are_named(b):
     with top(b, TERM="no-such-terminal") as t:
         b.expect("status", t.end(), 1)
         b.expect_in("sentence", t.output.decode(), "memtrack: cannot use a terminal of the kind 'no-such-terminal' ($TERM)")
-    b.pretended("hostile")
-    with top(b, LC_ALL="C", columns=200) as t:
+    pid = str(b.pretended("hostile"))
+    with top(b, pid, LC_ALL="C", columns=200) as t:
         b.expect("without UTF-8", t.shows("owned"), True)
-        t.press("\r4")
+        t.press("4")
         b.expect("a plain chart", t.shows("@@@@@@"), True)
         t.read()
         b.expect("bytes", max(t.output) < 0x80, True)
