@@ -6,6 +6,7 @@
 #include "cli/output.h"
 
 #include "core/cc.h"
+#include "formats/mtr_activity.h"
 #include "formats/mtr_events.h"
 #include "formats/record_allocs.h"
 
@@ -13,8 +14,11 @@
 
 struct export_options {
 	int format; /* -1: not given */
+	uint64_t step_ns;
 	const char *output;
 };
+
+enum { FORMAT_RECORD_ALLOCS, FORMAT_ACTIVITY }; /* as in --format's choices */
 
 static const struct export_options defaults = {.format = -1};
 
@@ -23,9 +27,14 @@ static const struct mt_option options[] = {
 	 .argument = "FORMAT",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct export_options, format),
-	 .choices = "record_allocs",
-	 .help = "what to write: record_allocs (every call of a recording, as Android's malloc "
-		 "debug writes it)"},
+	 .choices = "record_allocs|activity",
+	 .help = "what to write of a recording: record_allocs (every call, as Android's malloc "
+		 "debug writes it) or activity (what each thread did when, as CSV)"},
+	{.name = "step",
+	 .argument = "TIME",
+	 .kind = MT_OPTION_TIME,
+	 .offset = offsetof(struct export_options, step_ns),
+	 .help = "activity: length of a step of time (default: a hundredth of the run)"},
 	{.letter = 'o',
 	 .name = "output",
 	 .argument = "FILE",
@@ -55,6 +64,13 @@ static int tell_losses(struct mt_recorded *rec)
 	return 0;
 }
 
+static int write_format(struct mt_recorded *rec, const struct export_options *o, struct mt_buf *out)
+{
+	if (o->format == FORMAT_ACTIVITY)
+		return mt_mtr_activity_write(&rec->recording, rec->profile, o->step_ns, out);
+	return mt_record_allocs_write(&rec->recording, rec->profile, out);
+}
+
 static int run(const void *opaque, const struct mt_operands *operands)
 {
 	const struct export_options *o = opaque;
@@ -71,7 +87,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	code = mt_recorded_open(&rec, operands->text[0], &err);
 	if (!code && tell_losses(&rec))
 		code = mt_err_no_memory(&err);
-	if (!code && mt_record_allocs_write(&rec.recording, rec.profile, &out.text))
+	if (!code && write_format(&rec, o, &out.text))
 		code = mt_err_no_memory(&err);
 	if (!code)
 		code = mt_output_finish(&out, &err);
@@ -103,7 +119,11 @@ const struct mt_command mt_cmd_export = {
 		"recording has no addresses: those in the text are made up, each is used once, and "
 		"aligned as was asked for. Times are since the program's start, in steps of about a "
 		"millisecond, begin and end the same. calloc has its product as one element. Calls "
-		"that failed are not recorded; operator new and strdup appear as malloc.",
+		"that failed are not recorded; operator new and strdup appear as malloc.\n\n"
+		"activity: CSV with a line for each thread and step of time in which it did "
+		"something: begin of the step in nanoseconds since the start, thread id and name, "
+		"allocations, their bytes, frees, their bytes, and what was live in the process "
+		"when the step ended.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-run(1), memtrack-replay(1), mtr(5)",
 	.run = run,

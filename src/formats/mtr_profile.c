@@ -459,6 +459,10 @@ int mt_mtr_to_profile(const struct mt_mtr *m, struct mt_profile *p, const struct
 			warn_left_out(p);
 		clear(p, keeps_others);
 		r = count_all(&c, m, &plan, keeps_others);
+		if (when->kind != MT_MTR_AT_END) {
+			p->end_kind = MT_END_SNAPSHOT;
+			p->end_code = 0;
+		}
 		if (when->kind == MT_MTR_AT_PEAK)
 			p->duration_ns = p->peak_ns;
 		else if (when->kind == MT_MTR_AT_TIME)

@@ -7,7 +7,9 @@ miss an event, and replayed.
   run_recording.py --build DIR [-k WORD] [-v]
 """
 import argparse
+import csv
 import glob
+import io
 import json
 import os
 import shutil
@@ -218,6 +220,8 @@ def one_thread_is_exact(b):
     half = b.report(recording, "--at=%dns" % (end["duration_ns"] // 2))
     if not 0 < half["total_alloc"] < end["total_alloc"] or half["peak_bytes"] > end["peak_bytes"]:
         b.problems.append("half way: %d of %d allocations" % (half["total_alloc"], end["total_alloc"]))
+    if "was running when this snapshot was taken" not in b.run("report", recording, "--at=peak").stdout:
+        b.problems.append("the report does not say that it is of a moment")
     b.expect("before the start", b.report(recording, "--at=0")["live_bytes"] <= end["peak_bytes"], True)
 
 
@@ -225,6 +229,25 @@ def one_thread_is_exact(b):
 def threads_that_free_each_others_blocks_are_exact(b):
     b.record(b.traffic, "threads", "20000")
     b.check_and_replay("*.mtr")
+
+
+@test
+def activity_of_threads_adds_up(b):
+    b.record(b.traffic, "threads", "20000")
+    recording = b.one("*.mtr")
+    end = b.report(recording, "--at=end")
+    for args in ([], ["--step=2ms"]):
+        done = b.run("export", recording, "--format=activity", *args)
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        sums = {key: sum(int(row[key]) for row in rows) for key in ("allocs", "bytes", "frees", "freed_bytes")}
+        b.expect("sums", list(sums.values()), [end["total_alloc"], end["total_alloc_bytes"], end["total_free"],
+                                               end["total_free_bytes"]])
+        b.expect("live", int(rows[-1]["process_live_bytes"]), end["live_bytes"])
+        b.expect("threads", len({row["tid"] for row in rows}), 5)
+        times = [int(row["begin_ns"]) for row in rows]
+        b.expect("order", times, sorted(times))
+        if len(set(times)) < 4:
+            b.problems.append("%d steps" % len(set(times)))
 
 
 @test

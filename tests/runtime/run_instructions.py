@@ -29,7 +29,9 @@ ABOVE, BELOW = 1.01, 0.95 # what a number may grow to; what must become the new 
 CASES = {"hot": ("mode=full", ("hot", 1, 40000, 16)),
          "diverse": ("mode=full", ("own", 1, 60000, 1000)),
          "stats": ("mode=stats", ("hot", 1, 40000, 16)),
-         "sample": ("mode=sample interval=512K", ("hot", 1, 40000, 16))}
+         "sample": ("mode=sample interval=512K", ("hot", 1, 40000, 16)),
+         "record": ("mode=record", ("hot", 1, 40000, 16)),
+         "record_diverse": ("mode=record", ("own", 1, 60000, 1000))}
 
 
 def read_committed():
