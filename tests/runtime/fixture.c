@@ -228,7 +228,7 @@ void fixture_wish(uint32_t mode, uint64_t interval_bytes, uint32_t every)
 
 void fixture_ask(const char *text)
 {
-	strcpy(mt_storage_base(MT_REGION_REQUEST), text);
+	snprintf(mt_storage_base(MT_REGION_REQUEST), MT_REQUEST_BYTES, "%s", text);
 	__atomic_add_fetch(&mt_rt.hdr->control, 2, __ATOMIC_SEQ_CST);
 }
 
