@@ -466,6 +466,13 @@ void mt_stream_free_slow(struct mt_thread *t, uint32_t cell, uint32_t sequence, 
 		s->end = 0;
 }
 
+void mt_stream_renew(struct mt_thread *t)
+{
+	/* what a slot holds may not be in the buffer; what is published is whole */
+	t->stream.used = MT_STREAM_CODE_BYTES;
+	t->stream.end = t->stream.before = 0;
+}
+
 void mt_stream_new_owner(struct mt_thread *t, int fresh)
 {
 	struct mt_stream *s = &t->stream;

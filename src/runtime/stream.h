@@ -26,6 +26,9 @@ void mt_stream_forget(void);
  */
 void mt_stream_new_owner(struct mt_thread *t, int fresh);
 
+/* An event may have been left half done: the next one begins a buffer. */
+void mt_stream_renew(struct mt_thread *t);
+
 /* The halves of the two below that are not ordinary. */
 void mt_stream_alloc_slow(struct mt_thread *t, uint32_t cell, uint64_t size, uint32_t unit);
 void mt_stream_free_slow(struct mt_thread *t, uint32_t cell, uint32_t sequence, uint32_t unit);

@@ -185,7 +185,7 @@ MT_COLD void mt_thread_renew(struct mt_thread *t)
 	t->free_head = t->free_count = 0;
 	t->fresh_next = t->fresh_end = 0;
 	t->last_pointer = 0;
-	t->stream.end = t->stream.before = 0;
+	mt_stream_renew(t);
 	t->capture.generation = 0;
 	mt_capture_reset(&t->capture);
 }

@@ -301,6 +301,25 @@ static void a_deferred_free_is_recorded_when_it_is_settled(void **state)
 	mt_buf_done(&file);
 }
 
+static void an_event_that_was_left_by_a_jump_spoils_no_other(void **state)
+{
+	struct mt_thread *t = recording_thread();
+	struct mt_buf file = {0};
+	mtr_begin(&file);
+	take_in(t, 0x10000, 24, SITE(1));
+	uint32_t cell = newest_cell(t, 0x10000, 24);
+	/* as if an allocation of 40 bytes there had come as far as the slots */
+	uint64_t key = (uint64_t)cell << 32 | 40, hash = mt_stream_hash(key);
+	t->stream.near[mt_stream_near(hash)] = t->stream.far[mt_stream_far(hash)] = key;
+	mt_thread_renew(t);
+	take_in(t, 0x20000, 40, SITE(1));
+	let_go(t, 0x10000);
+	drain(&file, 1);
+	assert_string_equal(text_of(&file), "a1.1:0 a1.2:0 f1.0:1");
+	assert_int_equal(mt_rt.hdr->lost[MT_LOST_JUMP], 1);
+	mt_buf_done(&file);
+}
+
 /* --- buffers --------------------------------------------------------------------------------- */
 
 static void fill_buffers(struct mt_thread *t, unsigned events)
@@ -592,6 +611,7 @@ int main(void)
 		TEST(a_realloc_is_one_step),
 		TEST(what_is_filtered_is_not_recorded),
 		TEST(a_deferred_free_is_recorded_when_it_is_settled),
+		TEST(an_event_that_was_left_by_a_jump_spoils_no_other),
 		TEST(when_nobody_empties_them_events_are_dropped_and_counted),
 		TEST(a_thread_waits_as_long_as_was_asked_for),
 		TEST(who_waits_loses_nothing),
