@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/run_snapshots.h"
 
 #include "base/units.h"
 #include "core/cc.h"
@@ -548,25 +549,6 @@ static int read_suppressions(struct run *r, struct mt_err *err)
 	return r->suppressions ? 0 : err->code;
 }
 
-static int parse_snapshots(struct run *r)
-{
-	const struct run_options *o = r->o;
-	struct mt_err err = {0};
-
-	r->snapshot_options.every_ns = o->snapshot_every_ns;
-	if (o->snapshot_every_ns && o->snapshot_every_ns < MT_SNAPSHOT_EVERY_MIN_NS) {
-		mt_complain("run: '--snapshot-every' is too short: 10ms is the least; see "
-			    "'memtrack run --help'");
-		return MT_EXIT_USAGE;
-	}
-	for (uint32_t i = 0; i < o->snapshot_on.count; i++)
-		if (mt_snapshot_parse(o->snapshot_on.text[i], &r->snapshot_options, &err)) {
-			mt_complain("run: --snapshot-on: %s; see 'memtrack run --help'", err.text);
-			return MT_EXIT_USAGE;
-		}
-	return 0;
-}
-
 /* Everything that can be refused; returns the exit status, 0: go on. */
 static int prepare(struct run *r, const struct mt_operands *operands)
 {
@@ -577,7 +559,8 @@ static int prepare(struct run *r, const struct mt_operands *operands)
 	if (!code)
 		code = check_guard(r->o);
 	if (!code)
-		code = parse_snapshots(r);
+		code = mt_run_snapshots_parse(r->o->snapshot_every_ns, &r->o->snapshot_on,
+					      &r->snapshot_options);
 	if (!code)
 		code = make_lists(r);
 	if (!code)
@@ -689,25 +672,6 @@ static void tell_nothing(void)
 			    "before the tracker was loaded");
 }
 
-static void tell_snapshots(const struct run *r)
-{
-	struct mt_snapshots_result s = {0};
-
-	if (r->snapshots)
-		s = mt_snapshots_result(r->snapshots);
-	if (s.lost) /* also when quiet: they cannot be had again */
-		mt_complain("%" PRIu64 " of %" PRIu64 " snapshots could not be stored: %s", s.lost,
-			    s.lost + s.taken, s.why);
-}
-
-static void tell_series(const struct run *r, const struct mt_collect_item *f)
-{
-	if (f->series_why)
-		mt_complain("%s (pid %d): %s", f->program, (int)f->pid, f->series_why);
-	else if (f->series && !r->o->quiet && (r->o->report != REPORT_NONE || r->o->verbose))
-		mt_complain("wrote '%s'; 'memtrack timeline %s' shows it", f->series, f->path);
-}
-
 static void tell_files(const struct run *r)
 {
 	bool has_report = r->o->report != REPORT_NONE;
@@ -725,9 +689,10 @@ static void tell_files(const struct run *r)
 				    f->program, (int)f->pid, (int)f->pid);
 		else if (f->kind == MT_COLLECTED && ((has_report && !r->o->quiet) || r->o->verbose))
 			mt_complain("wrote '%s'", f->path);
-		tell_series(r, f);
+		mt_run_snapshots_tell_file(
+			f, !r->o->quiet && (r->o->report != REPORT_NONE || r->o->verbose));
 	}
-	tell_snapshots(r);
+	mt_run_snapshots_tell(r->snapshots);
 	if (!r->files.count && !r->o->quiet)
 		tell_nothing();
 }

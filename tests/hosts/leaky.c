@@ -15,13 +15,13 @@ static void *volatile last;
 static void *cache[CACHE];
 static int cached;
 
-__attribute__((noinline)) void leak_here(void)
+static void __attribute__((noinline)) leak_here(void)
 {
 	last = malloc(333);
 	memset(last, 1, 333);
 }
 
-__attribute__((noinline)) void fill_cache(void)
+static void __attribute__((noinline)) fill_cache(void)
 {
 	if (cached < CACHE)
 		cache[cached++] = malloc(5000);
