@@ -13,7 +13,7 @@ import sys
 
 sys.dont_write_bytecode = True
 import figures
-from catalog import COSTS, RELATIVE_BARS, TOOLS, WALL_BARS, WORKLOADS
+from catalog import COSTS, MODE_BARS, RELATIVE_BARS, TOOLS, WALL_BARS, WORKLOADS
 from measure import HERE, Bench
 
 
@@ -87,6 +87,24 @@ def wall_rows(results):
                f'{statistics.median(noise):.3f}', verdict(statistics.median(value), bar, error))
 
 
+def mode_rows(results):
+    """Rows of the modes' bars: processor time against the control's."""
+    for (workload, tool), pairs in results.items():
+        control = results.get((workload, 'none'))
+        if tool not in MODE_BARS or not control or workload.startswith('mb'):
+            continue
+        kind, bar = MODE_BARS[tool]
+        if figures.failure(pairs):
+            yield f'{workload}, {tool}', bar, figures.failure(pairs), '', 'MISSED'
+            continue
+        value, noise = (figures.ratios(p, 'cpu') for p in (pairs, control))
+        base = statistics.median(noise)
+        error = 1.25 * spread(noise) / len(noise) ** 0.5
+        got = statistics.median(value) - (base if kind == 'above' else 0)
+        what = 'processor time above the control' if kind == 'above' else 'processor time, tracked / bare'
+        yield f'{workload}, {tool}: {what}', bar, f'{got:.3f}', f'{base:.3f}', verdict(got, bar, error)
+
+
 def cost_rows(costs):
     """The other bars. `costs` maps a name of COSTS to (value, control), a control may be None."""
     for name, (value, control) in costs.items():
@@ -103,7 +121,7 @@ def cost_rows(costs):
 
 
 def print_bars(results, costs):
-    rows = [*wall_rows(results), *cost_rows(costs)]
+    rows = [*wall_rows(results), *mode_rows(results), *cost_rows(costs)]
     if rows:
         print('\n| what | at most | measured | control | verdict |\n|---|---|---|---|---|')
     for row in rows:
@@ -140,15 +158,21 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--build', type=pathlib.Path, default=HERE.parent / 'build', help='build folder')
     parser.add_argument('--must', action='store_true', help='measure what has a bar, and nothing else; exit 1 if one is missed')
+    parser.add_argument('--modes', action='store_true',
+                        help='measure the bars of statistics and sampling mode, and nothing else; -n 30 decides more')
     parser.add_argument('-t', '--tools', help='comma-separated, of: ' + ', '.join(TOOLS))
     parser.add_argument('-w', '--workloads', help='comma-separated, of: ' + ', '.join(list(WORKLOADS) + list(COSTS)))
     parser.add_argument('-m', '--metrics', default='wall,cpu,rss', help='of: wall, cpu, rss')
     parser.add_argument('-n', '--pairs', type=int, default=15, help='pairs of each (15)')
     parser.add_argument('-T', '--timeout', type=int, default=150, help='seconds for one run')
     options = parser.parse_args()
-    options.tools = choose(TOOLS, options.tools or ('none,memtrack' if options.must else 'none,memtrack,memtrack-run'), 'tool')
+    usual = 'none,memtrack' if options.must else 'none,memtrack,memtrack-run'
+    if options.modes:
+        usual = ','.join(['none', *MODE_BARS])
+    options.tools = choose(TOOLS, options.tools or usual, 'tool')
     options.metrics = choose(figures.METRICS, options.metrics, 'metric')
-    names = [name for name in WORKLOADS if not options.must or name in WALL_BARS] + list(COSTS)
+    names = [name for name in WORKLOADS if not (options.must or options.modes) or name in WALL_BARS]
+    names += [name for name in COSTS if not options.modes or name.startswith(('stats', 'sample'))]
     options.workloads = choose([*WORKLOADS, *COSTS], options.workloads or ','.join(names), 'workload')
     return options
 
@@ -180,7 +204,7 @@ def main():
         print_tables(results, tools, options.metrics)
     missed = print_bars(results, costs)
     failed = any(figures.failure(pairs) for pairs in results.values())
-    return 1 if failed or (options.must and missed) else 0
+    return 1 if failed or ((options.must or options.modes) and missed) else 0
 
 
 if __name__ == '__main__':

@@ -20,11 +20,16 @@ WORKLOADS = {
 
 # Name: (may use all cpus, what it needs, command). {} is the bare command, $OUT a fresh folder, $STATE another one in
 # shared memory, {build} the build folder.
+MODE = ('LD_PRELOAD={build}/libmemtrack.so MEMTRACK_OPTIONS="mode=%s" MEMTRACK_DIR=$OUT MEMTRACK_STATE_DIR=$STATE {}')
 TOOLS = {
     'none': (False, None, '{}'),
     'empty': (False, None, 'LD_PRELOAD={bin}/empty.so {}'),
     'memtrack': (False, '{build}/libmemtrack.so',
                  'LD_PRELOAD={build}/libmemtrack.so MEMTRACK_MODE=full MEMTRACK_DIR=$OUT MEMTRACK_STATE_DIR=$STATE {}'),
+    'memtrack-stats': (False, '{build}/libmemtrack.so', MODE % 'stats'),
+    'memtrack-sample': (False, '{build}/libmemtrack.so', MODE % 'sample interval=512K'),
+    'memtrack-sample-4k': (False, '{build}/libmemtrack.so', MODE % 'sample interval=4K'),
+    'memtrack-record': (True, '{build}/memtrack', '{build}/memtrack run -q --mode=record -o $OUT/run.mtk -- {}'),
     'memtrack-run': (True, '{build}/memtrack', '{build}/memtrack run -o $OUT/run.mtk -- {}'),
     'lsan': (False, '{lsan}', 'LD_PRELOAD={lsan} LSAN_OPTIONS=exitcode=0:log_path=$OUT/lsan {}'),
     'heaptrack': (True, 'heaptrack', 'prlimit --as=8000000000 heaptrack -o $OUT/heaptrack {}'),
@@ -33,6 +38,9 @@ TOOLS = {
 # Highest wall time, tracked / bare, of tool `memtrack`.
 WALL_BARS = {'sqlite': 1.10, 'redis': 1.43, 'python': 1.50, 'perl': 1.33, 'jq': 1.20, 'cc1': 1.25, 'clang': 1.20,
              'git': 1.23}
+
+# Highest processor time, tracked / bare, of the other modes: above the control of the same run, or in all.
+MODE_BARS = {'memtrack-stats': ('above', 0.02), 'memtrack-sample': ('above', 0.02), 'memtrack-sample-4k': ('in all', 1.10)}
 
 BLOCKS, THREADS, MIB = 1000000, 1000, 1 << 20
 
@@ -45,6 +53,16 @@ COSTS = {
                   'the same with 100,000 live blocks, replaced at random'),
     'pair-2t': ('01', '{bin}/mb hot 2 12000000 32', 'memtrack', 15, 'added_pair_ns', None,
                 'the same as pair-hot in each of two threads'),
+    'stats-hot': ('0', '{bin}/mb hot 1 6000000 16', 'memtrack-stats', 15, 'added_pair_ns', 8,
+                  'the same as pair-hot in statistics mode'),
+    'stats-2t': ('01', '{bin}/mb hot 2 12000000 32', 'memtrack-stats', 15, 'added_pair_ns', None,
+                 'the same in each of two threads'),
+    'stats-4t': ('01', '{bin}/mb hot 4 12000000 64', 'memtrack-stats', 15, 'added_pair_ns', None,
+                 'the same in each of four threads on two processors'),
+    'sample-hot': ('0', '{bin}/mb hot 1 6000000 16', 'memtrack-sample', 15, 'added_pair_ns', 8,
+                   'the same as pair-hot, sampling at 512 KiB'),
+    'sample-4k-hot': ('0', '{bin}/mb hot 1 6000000 16', 'memtrack-sample-4k', 15, 'added_pair_ns', 40,
+                      'the same as pair-hot, sampling at 4 KiB'),
     'start': ('0', '/bin/true', 'memtrack', 40, 'added_ms', 3, 'ms added to the run of `true` by the library'),
     'start-run': ('01', '/bin/true', 'memtrack-run', 40, 'whole_ms', 20, 'ms for `memtrack run true` in all'),
     'block': ('0', '{bin}/many 100 %d' % BLOCKS, 'memtrack', 3, 'block_bytes', 48,
@@ -57,4 +75,4 @@ COSTS = {
                       'MiB of memory for that report'),
 }
 # The cost of one, as a multiple of the other's, may be at most this.
-RELATIVE_BARS = {'pair-2t': ('pair-hot', 1.3)}
+RELATIVE_BARS = {'pair-2t': ('pair-hot', 1.3), 'stats-2t': ('stats-hot', 1.3), 'stats-4t': ('stats-hot', 1.3)}
