@@ -112,16 +112,15 @@ MT_INLINE void mt_stream_free_own(struct mt_thread *t, uint32_t cell, uint32_t s
 	struct mt_stream *s = &t->stream;
 	uint32_t used = s->used, back = s->sequence - sequence;
 	struct mt_stream_buffer *b = s->buffer;
-	uint8_t *at = &b->code[used];
 	if (MT_UNLIKELY(used >= s->end || unit != s->unit || back >= MT_STREAM_MIDDLE)) {
 		mt_stream_free_slow(t, cell, sequence, unit);
 	} else if (MT_LIKELY(back < MT_STREAM_NEAR)) {
-		*at = (uint8_t)(MT_CODE_FREE + back);
+		b->code[used] = (uint8_t)(MT_CODE_FREE + back);
 		mt_stream_publish(s, b, used + 1);
 	} else {
 		back -= MT_STREAM_NEAR;
-		at[0] = (uint8_t)(MT_CODE_FREE2 + (back >> 8));
-		at[1] = (uint8_t)back;
+		b->code[used] = (uint8_t)(MT_CODE_FREE2 + (back >> 8));
+		b->code[used + 1] = (uint8_t)back;
 		mt_stream_publish(s, b, used + 2);
 	}
 }
