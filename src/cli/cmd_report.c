@@ -27,7 +27,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_NUMBER,
 	 .offset = offsetof(struct report_options, common.error_exitcode),
 	 .max = 255,
-	 .help = "exit with N when a memory error or a leak of at least --leak-threshold bytes is listed"},
+	 .help = "exit with N when a memory error or a leak of at least --leak-threshold bytes is "
+		 "listed"},
 	{0},
 };
 

@@ -124,9 +124,9 @@ static const struct mt_option options[] = {
 	 .offset = AT(guard_slots),
 	 .min = 1,
 	 .max = 1024,
-	 .help = "sample mode: place samples of up to 4 KiB between inaccessible pages, in a pool of "
-		 "64 (or SLOTS) slots, so that an overflow, an underflow or a use after free of them "
-		 "is found at the access and reported with its call stacks"},
+	 .help = "sample mode: place samples of up to 4 KiB between inaccessible pages, in a "
+		 "pool of 64 (or SLOTS) slots, so that an overflow, an underflow or a use after "
+		 "free of them is found at the access and reported with its call stacks"},
 	{.name = "guard-side",
 	 .argument = "SIDE",
 	 .kind = MT_OPTION_CHOICE,
@@ -139,8 +139,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = AT(on_error),
 	 .choices = "continue|die",
-	 .help = "after such an error: continue (default; the access is let through), or die of the "
-		 "signal that it raises (the program's own handler for it runs)"},
+	 .help = "after such an error: continue (default; the access is let through), or die of "
+		 "the signal that it raises (the program's own handler for it runs)"},
 	{.name = "modules",
 	 .argument = "LIST",
 	 .kind = MT_OPTION_TEXT,

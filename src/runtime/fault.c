@@ -19,6 +19,8 @@
 
 #ifndef MT_BUILD_WRAP
 
+extern int *__errno_location(void) __attribute__((weak));
+
 enum {
 	SIGNAL = 11, /* SIGSEGV: Linux raises no other for a protected page of private memory */
 	CODE_PROTECTED = 2, /* SEGV_ACCERR */
@@ -342,13 +344,30 @@ static void *original(void **place, const char *name)
 	return f;
 }
 
+/* Where the C library's function cannot be found (a lock was not to be had): the kernel's. */
+static int set_action_raw(int number, const struct public_action *wanted, struct public_action *old)
+{
+	struct action a = {0}, before = {0};
+	if (wanted)
+		read_public(wanted, &a);
+#if defined(__x86_64__)
+	a.restorer = mt_fault_restorer;
+#endif
+	long err = mt_sys4(__NR_rt_sigaction, number, wanted ? &a : NULL, &before, sizeof(a.mask));
+	if (err && __errno_location)
+		*__errno_location() = (int)-err;
+	if (!err && old)
+		write_public(&before, old);
+	return err ? -1 : 0;
+}
+
 static int set_action(void **place, const char *name, int number,
 		      const struct public_action *wanted, struct public_action *old)
 {
 	if (is_kept(number))
 		return keep_action(wanted, old);
 	sigaction_function f = (sigaction_function)original(place, name);
-	return f ? f(number, wanted, old) : -1;
+	return f ? f(number, wanted, old) : set_action_raw(number, wanted, old);
 }
 
 #define DEFINE_SIGACTION(name) \
@@ -372,6 +391,15 @@ static handler_function keep_handler(handler_function handler, unsigned flags, i
 	return set_host_action(&a).handler;
 }
 
+static handler_function set_handler_raw(int number, handler_function handler, unsigned flags,
+					int masks_itself)
+{
+	struct public_action a = {.handler = handler, .flags = (int)flags}, old;
+	if (masks_itself && number >= 1 && number <= 64)
+		a.mask[0] = 1ull << (number - 1);
+	return set_action_raw(number, &a, &old) ? (handler_function)UINTPTR_MAX : old.handler;
+}
+
 #define DEFINE_SIGNAL(name, flags, masks_itself) \
 	MT_PUBLIC handler_function name(int number, handler_function handler); \
 	MT_PUBLIC handler_function name(int number, handler_function handler) \
@@ -381,7 +409,8 @@ static handler_function keep_handler(handler_function handler, unsigned flags, i
 		if (is_kept(number) && (uintptr_t)handler != UINTPTR_MAX) \
 			return keep_handler(handler, flags, masks_itself); \
 		f = (handler_function(*)(int, handler_function))original(&found, #name); \
-		return f ? f(number, handler) : (handler_function)UINTPTR_MAX; \
+		return f ? f(number, handler) \
+			 : set_handler_raw(number, handler, flags, masks_itself); \
 	}
 
 DEFINE_SIGNAL(signal, RESTART, 1)

@@ -79,6 +79,25 @@ static void every_option_is_understood(void **state)
 		"depth=7 follow=none verify=5 min-size=16 max-size=2097152 heaps=malloc,brk");
 }
 
+static void a_pool_of_guarded_samples_may_be_asked_for(void **state)
+{
+	static const char *const bad[] = {"guard-sampled=0", "guard-sampled=1025",
+					  "guard-sampled=x", "guard-side=middle", "on-error=stop"};
+	assert_int_equal(read_words("mode=sample"), 0);
+	assert_int_equal(options.guard_slots, 0);
+	assert_int_equal(read_words("guard-sampled"), 0);
+	assert_int_equal(options.guard_slots, 64);
+	assert_int_equal(options.guard_side, MT_GUARD_SIDE_EITHER);
+	assert_int_equal(options.guard_fatal, 0);
+	assert_int_equal(read_words("guard-sampled=1024 guard-side=start on-error=die"), 0);
+	assert_int_equal(options.guard_slots, 1024);
+	assert_int_equal(options.guard_side, MT_GUARD_SIDE_START);
+	assert_int_equal(options.guard_fatal, 1);
+	assert_non_null(strstr(options.text, " guard-sampled=1024 on-error=die"));
+	for (size_t i = 0; i < MT_ARRAY_LEN(bad); i++)
+		assert_int_not_equal(read_words(bad[i]), 0);
+}
+
 static void heaps_are_chosen_by_name(void **state)
 {
 	static const struct {
@@ -236,6 +255,7 @@ int main(void)
 		cmocka_unit_test(an_empty_environment_gives_the_defaults),
 		cmocka_unit_test(modes_are_full_off_and_leak_report),
 		cmocka_unit_test(every_option_is_understood),
+		cmocka_unit_test(a_pool_of_guarded_samples_may_be_asked_for),
 		cmocka_unit_test(heaps_are_chosen_by_name),
 		cmocka_unit_test(blanks_tabs_and_line_ends_part_words),
 		cmocka_unit_test(the_last_of_two_equal_options_counts),
