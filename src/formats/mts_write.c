@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -338,6 +339,15 @@ static void note_lost(struct open_series *s, struct mt_mts_writer *w)
 	}
 }
 
+/* Whether `bytes` more would take room that is to be left to others. */
+static bool is_reserved(const struct mt_mts_place *place, const struct open_series *s, size_t bytes)
+{
+	struct statvfs fs;
+
+	return place->reserve_bytes && !fstatvfs(s->fd, &fs) && fs.f_blocks &&
+	       (uint64_t)fs.f_bavail * fs.f_frsize < place->reserve_bytes + bytes;
+}
+
 /* Appends with one call; what of it was written is taken back when it failed. */
 static int write_frame(struct open_series *s, const struct mt_buf *frame)
 {
@@ -386,7 +396,7 @@ static int append(struct mt_mts_writer *w, const struct mt_mts_place *place, str
 	point->time_ns = MT_MAX(point->time_ns, s->last.time_ns);
 	r = make_frame(w, place, s, point, table, &frame);
 	if (!r)
-		r = write_frame(s, &frame);
+		r = is_reserved(place, s, frame.len) ? -ENOSPC : write_frame(s, &frame);
 	note_lost(s, w);
 	if (r == -EFBIG)
 		return mt_err_set(err, r,

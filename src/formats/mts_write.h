@@ -32,8 +32,9 @@ struct mt_mts_place {
 	const char *name; /* of the file, from there; a symbolic link is refused */
 	const char *path; /* for messages */
 	const struct mt_state_header *state;
-	uint64_t limit_bytes; /* of a new file; 0: MT_MTS_LIMIT_BYTES */
-	uid_t owner;          /* of a new file (root may write for others) */
+	uint64_t limit_bytes;   /* of a new file; 0: MT_MTS_LIMIT_BYTES */
+	uint64_t reserve_bytes; /* room that others need in this file system: it is left to them */
+	uid_t owner;            /* of a new file (root may write for others) */
 };
 
 /*

@@ -31,7 +31,12 @@
 #define LOOK_NS SECOND_NS       /* how often RSS is looked at */
 #define PSS_NS (10 * SECOND_NS) /* PSS: it costs the process something */
 #define GROWTH_LOOK_MIN_NS 50000000ull
-enum { GROWTH_STEPS = 32, NAME_BYTES = 256 };
+enum {
+	GROWTH_STEPS = 32,
+	NAME_BYTES = 256,
+	RESERVE_BYTES = 4 << 20, /* where state files grow: a snapshot may be lost, a program's
+				    state may not */
+};
 
 /* ---- one snapshot ---- */
 
@@ -133,7 +138,8 @@ static int take(const struct shot *s, struct mt_series_point *ret_point, struct 
 				     .name = name,
 				     .path = name,
 				     .state = &h,
-				     .limit_bytes = s->limit_bytes};
+				     .limit_bytes = s->limit_bytes,
+				     .reserve_bytes = RESERVE_BYTES};
 	struct stat st;
 	int code = mt_mtk_read_header_fd(s->file->fd, s->file->path, &h, err);
 

@@ -338,9 +338,15 @@ static void a_full_disk_is_a_counted_loss(void **unused)
 	assert_int_equal(info.points, stored);
 	assert_int_equal(info.header.lost, lost);
 	assert_int_equal(info.damaged_bytes, 0);
-	/* room again: it goes on */
+	/* what others need is left to them */
+	struct mt_mts_place place = place_of(0);
+	struct mt_series_point p = point_of(500 * MINUTE_NS, 5);
+
 	snprintf(big, sizeof(big), "mount -o remount,size=1m '%s'", dir);
 	assert_int_equal(system(big), 0);
+	place.reserve_bytes = 4 << 20;
+	assert_int_equal(mt_mts_append(&w, &place, &p, &t, NULL, &err), -ENOSPC);
+	/* room again: it goes on */
 	assert_int_equal(append(&w, 1000 * MINUTE_NS, &t), 0);
 	assert_int_equal(mt_mts_walk(path, true, NULL, NULL, &info, NULL), 0);
 	assert_int_equal(info.points, stored + 1);
