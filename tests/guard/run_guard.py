@@ -195,6 +195,18 @@ def storm(bench, words):
         bench.problems.append("only %s samples were placed" % pool)
 
 
+def every_error_of_four_threads_is_found(bench):
+    """Bare it crashes; each of 3 * 20 errors a thread must be reported once, and none do harm."""
+    done, folder = bench.run([bench.program("faulty_storm.c"), "60"], "interval=1 guard-sampled=1024 guard-side=end")
+    bench.expect("status and output", (done.returncode, done.stdout, done.stderr), (0, b"end\n", b""))
+    errors, _ = bench.report(folder)
+    kinds = [(e["kind"], e["access"]) for e in errors]
+    for kind in (("overflow", "write"), ("use-after-free", "read"), ("use-after-free", "write")):
+        bench.expect("errors %s" % (kind,), kinds.count(kind), 80)
+    bench.expect("errors", len(errors), 240)
+    bench.expect("errors without a stack of the access", sum("frames" not in e["use"] for e in errors), 0)
+
+
 def own_handlers_run_as_bare(bench):
     for how in ("", "raise", "ignored", "handler", "once"):
         errors, _ = bench.compare("host " + how, [bench.program("host.c"), how], EVERY)
@@ -281,6 +293,7 @@ def tests():
     yield "sound programs have no errors", sound_programs_have_no_errors, ()
     yield "four threads, every block a sample", storm, (EVERY,)
     yield "four threads, eight slots, samples", storm, ("interval=512 guard-sampled=8",)
+    yield "every error of four threads is found", every_error_of_four_threads_is_found, ()
     yield "own handlers run as bare", own_handlers_run_as_bare, ()
     yield "own handler ends a program that is to die", own_handler_ends_a_program_that_is_to_die, ()
     yield "faulthandler of python", faulthandler_of_python, ()
