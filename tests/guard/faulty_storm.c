@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that use freed blocks, for reading and writing, and write behind blocks. Argument:
- * rounds. */
-* /
+/* Threads that use freed blocks, reading and writing, and write behind blocks. Argument: rounds. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-	static volatile char sink;
+static volatile char sink;
 static int rounds;
 
 static void *work(void *number)
