@@ -282,9 +282,11 @@ int mt_control_give_stats(struct mt_thread *t)
 	struct mt_state_stats *all = mt_storage_base(MT_REGION_STATS);
 	int err = mt_storage_cover(MT_REGION_STATS, t->number);
 	t->stats = err ? NULL : &all[t->number];
-	if (!err)
-		mt_light_set_step(t);
-	return err;
+	if (err)
+		return err;
+	mt_light_set_step(t);
+	mt_light_inherit(t);
+	return 0;
 }
 
 static void follow_peak_reset(struct mt_thread *t)

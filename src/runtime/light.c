@@ -245,3 +245,42 @@ uint32_t mt_light_sequence(const struct mt_thread *t)
 		n += t->stats->size_class[i].allocs;
 	return (uint32_t)n;
 }
+
+/* --- forks --------------------------------------------------------------------------------- */
+
+void mt_light_sum_up(const struct mt_state_header *hdr)
+{
+	const struct mt_state_region *r = NULL;
+	for (int i = 0; i < MT_STATE_REGIONS_MAX && hdr->region[i].kind; i++)
+		if (hdr->region[i].kind == MT_REGION_STATS)
+			r = &hdr->region[i];
+	mt_rt.inherited_state = MT_INHERITED_NONE;
+	if (!r || !mt_rt.counting)
+		return;
+	mt_mem_zero(mt_rt.inherited, sizeof(mt_rt.inherited));
+	const struct mt_state_stats *all = (const void *)((const char *)hdr + r->offset);
+	uint64_t n = MT_MIN(r->used, r->committed_bytes / r->elem_bytes);
+	for (uint64_t i = 0; i < n; i++)
+		for (int k = 0; k < MT_SIZE_BUCKETS; k++) {
+			const struct mt_state_size_class *c = &all[i].size_class[k];
+			mt_rt.inherited[k].count += c->allocs - c->frees;
+			mt_rt.inherited[k].bytes += c->bytes - c->freed_bytes;
+		}
+	mt_rt.inherited_state = MT_INHERITED_READY;
+}
+
+void mt_light_inherit(struct mt_thread *t)
+{
+	struct mt_state_stats *s = t->stats;
+	if (!s || mt_rt.inherited_state != MT_INHERITED_DUE)
+		return;
+	mt_rt.inherited_state = MT_INHERITED_NONE;
+	for (int k = 0; k < MT_SIZE_BUCKETS; k++) {
+		s->size_class[k].allocs += mt_rt.inherited[k].count;
+		s->size_class[k].bytes += mt_rt.inherited[k].bytes;
+		s->live_bytes += (int64_t)mt_rt.inherited[k].bytes;
+	}
+	if (s->live_bytes > s->peak_bytes)
+		s->peak_bytes = s->live_bytes;
+	publish_own(t);
+}

@@ -54,7 +54,7 @@ MT_INLINE uint64_t mt_chunk_usable(uint64_t word)
 MT_INLINE uint64_t mt_usable(enum mt_family family, const void *p)
 {
 	size_t (*usable)(const void *) = mt_original[family].malloc_usable_size;
-	return MT_LIKELY(usable != NULL) ? usable(p) : 0;
+	return MT_LIKELY(usable && !mt_rt.no_sizes) ? usable(p) : 0;
 }
 
 /* usable: less than 2^31, so that the last class needs no care. */
@@ -175,6 +175,15 @@ uint32_t mt_light_sequence(const struct mt_thread *t);
 /* The filter learns that a block is, or is no longer, recorded. Any thread. */
 void mt_filter_add(uint64_t address);
 void mt_filter_remove(uint64_t address);
+
+/*
+ * Sums up what is live by STATS, which a child is about to inherit; in a child that was not forked
+ * by fork(), what its parent has by now. Without the guard.
+ */
+void mt_light_sum_up(const struct mt_state_header *hdr);
+
+/* In a forked child: the calling thread's row begins with what was inherited. */
+void mt_light_inherit(struct mt_thread *t);
 
 /* Makes the filter: 0 or -ENOMEM. all: blocks are recorded already that it does not know. */
 int mt_filter_make(int all);

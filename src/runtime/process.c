@@ -12,6 +12,7 @@
 #include "runtime/exit_report.h"
 #include "runtime/guard.h"
 #include "runtime/index.h"
+#include "runtime/light.h"
 #include "runtime/lock.h"
 #include "runtime/mapping.h"
 #include "runtime/modules.h"
@@ -92,6 +93,8 @@ static int begin(const struct mt_start_block *block)
 		mt_rt_note(MT_NOTE_NO_WIPEONFORK);
 	if (!mt_rt.notifier_patched)
 		mt_rt_note(MT_NOTE_NO_NOTIFIER);
+	if (mt_rt.no_sizes)
+		mt_rt_note(MT_NOTE_NO_SIZES);
 	fill_strings(block);
 	if (mt_sys_getrandom(&mt_rt.seed, sizeof(mt_rt.seed)) != sizeof(mt_rt.seed))
 		mt_rt.seed = mt_clock_ticks() * 0x9e3779b97f4a7c15u;
@@ -222,6 +225,10 @@ MT_COLD void mt_rt_child(void)
 		mt_thread_set_self(NULL);
 		return;
 	}
+	if (mt_rt.inherited_state != MT_INHERITED_READY) /* not by fork(): as it is by now */
+		mt_light_sum_up(mt_rt.hdr);
+	if (mt_rt.inherited_state == MT_INHERITED_READY)
+		mt_rt.inherited_state = MT_INHERITED_DUE;
 	/* stays mapped until this child has a file of its own: so that a failure can be counted
 	 * there */
 	mt_rt.parent_hdr = mt_rt.hdr;
@@ -325,8 +332,18 @@ MT_INLINE void notice_jump(void)
 		mt_leave(t);
 }
 
+/* A jump left behind, and what a child inherits. */
+MT_INLINE void before_fork(void)
+{
+	notice_jump();
+	if (MT_UNLIKELY(mt_rt.counting) && mt_rt.phase == MT_RT_ON)
+		mt_light_sum_up(mt_rt.hdr);
+}
+
 static int after_fork(int pid)
 {
+	if (pid && mt_rt.inherited_state == MT_INHERITED_READY)
+		mt_rt.inherited_state = MT_INHERITED_NONE;
 	if (pid == 0) {
 		uint64_t signals = block_signals();
 		mt_rt_child();
@@ -346,7 +363,7 @@ MT_PUBLIC int fork(void)
 {
 	if (!mt_system.fork && mt_provider_resolve())
 		return -1;
-	notice_jump();
+	before_fork();
 	return after_fork(mt_system.fork());
 }
 
@@ -355,7 +372,7 @@ MT_PUBLIC int _Fork(void)
 {
 	if (!mt_system.fork_plain && mt_provider_search_again())
 		return -1;
-	notice_jump();
+	before_fork();
 	return after_fork(mt_system.fork_plain());
 }
 

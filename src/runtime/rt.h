@@ -45,6 +45,12 @@ enum {
 /* mt_rt.chunk_sizes: 0 not so, else how many blocks have shown it, up to MT_CHUNKS_TRUSTED. */
 enum { MT_CHUNKS_TRUSTED = 16 };
 
+enum mt_inherited_state {
+	MT_INHERITED_NONE = 0,
+	MT_INHERITED_READY = 1, /* summed up before a fork */
+	MT_INHERITED_DUE = 2,   /* a child: the first row of STATS begins with it */
+};
+
 /* The regime's bits in a tag, see mt_site_tag(). */
 #define MT_TAG_REGIME ((uint64_t)0xffff0000)
 
@@ -201,6 +207,7 @@ struct mt_rt {
 	uint8_t *filter;      /* light modes: which addresses may be recorded, see light.h */
 	uint32_t chunk_sizes; /* usable sizes are in glibc's chunk headers: MT_CHUNKS_TRUSTED */
 	uintptr_t guard_base, guard_bytes; /* the pool of guarded samples, see guard.h; 0: none */
+	uint32_t no_sizes;                 /* 1: the allocator may not be asked for usable sizes */
 	uint32_t counting;    /* 1: blocks that no table knows were, or may have been, counted in
 				 STATS */
 	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */
@@ -237,8 +244,13 @@ struct mt_rt {
 	uint32_t names_lock;    /* heaps by name */
 	uint32_t search_lock;   /* search for originals */
 	uint64_t seed;          /* of the threads' generators */
-	uint32_t control_lock;  /* policy, control_word */
-	uint32_t control_word;  /* header.control as it was taken over last */
+	/* live blocks that STATS counted when the process was forked, by size class */
+	struct mt_inherited {
+		uint64_t count, bytes;
+	} inherited[MT_SIZE_BUCKETS];
+	uint32_t inherited_state; /* enum mt_inherited_state */
+	uint32_t control_lock;    /* policy, control_word */
+	uint32_t control_word;    /* header.control as it was taken over last */
 	struct mt_policy policy;
 	uint64_t notifier_patched; /* 1: the loader bumps mt_unwind.change_count by itself */
 };

@@ -117,6 +117,8 @@ enum mt_state_notes {
 	MT_NOTE_STATS_GAP =
 		1 << 8, /* counting was off for a time: live numbers of STATS lack what passed */
 	MT_NOTE_NO_GUARD = 1 << 9, /* guarded samples were asked for and there is no pool */
+	MT_NOTE_NO_SIZES =
+		1 << 10, /* the allocator may not be asked for usable sizes: those of STATS are 0 */
 };
 
 struct mt_state_header {

@@ -106,6 +106,7 @@ static bool is_note(enum mt_state_notes note)
 	case MT_NOTE_FORK_CHILD:
 	case MT_NOTE_LIMIT_REACHED:
 	case MT_NOTE_STATS_GAP:
+	case MT_NOTE_NO_SIZES:
 	case MT_NOTE_NO_GUARD:
 		return true;
 	}
@@ -144,6 +145,7 @@ static void notes_have_their_sentences(void **state)
 	assert_non_null(strstr(note(MT_NOTE_FORK_CHILD), "fork"));
 	assert_non_null(strstr(note(MT_NOTE_LIMIT_REACHED), "--max-overhead"));
 	assert_non_null(strstr(note(MT_NOTE_STATS_GAP), "counting was off"));
+	assert_non_null(strstr(note(MT_NOTE_NO_SIZES), "usable sizes"));
 	assert_non_null(strstr(note(MT_NOTE_PEAK_BOUNDED), "within a bound"));
 	assert_non_null(strstr(note(MT_NOTE_NO_WIPEONFORK), "comparing process ids"));
 	assert_null(mt_words_note(63));

@@ -60,8 +60,13 @@ class Runner:
             return
         bare = self.trial(host, Way("bare"), template)
         ways = [Way("bare")] if self.options.twice else [Way("preload"), Way("run")]
+        if self.options.modes:
+            ways = [Way("preload", mode=mode) for mode in self.options.modes.split(",")]
         for way in ways:
             self.compare(host, way, bare, template)
+        if self.options.modes:
+            shutil.rmtree(template)
+            return
         for allocator in host.allocators(self.options.all):
             self.with_allocator(host, allocator, bare, template)
         shutil.rmtree(template)
@@ -147,6 +152,7 @@ def adopt_orphans():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, help="meson build directory")
+    parser.add_argument("--modes", help="these modes of recording (stats,sample,record), preloaded, instead of the usual ways")
     parser.add_argument("--all", action="store_true", help="all hosts with all allocators: minutes")
     parser.add_argument("--twice", action="store_true", help="compare bare runs with bare runs")
     parser.add_argument("--list", action="store_true", help="the hosts' names")
