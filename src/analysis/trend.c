@@ -407,6 +407,7 @@ struct search {
 	struct stretch s;
 	double slopes[PAIRS];
 	struct mt_trend *t;
+	struct mt_trend even; /* of the whole series; its verdict counts when it is "grows" */
 };
 
 static uint32_t point_after(const struct search *q, double seconds)
@@ -561,6 +562,17 @@ static void settle(struct search *q, const struct past *past)
 	q->t->p = 0.5;
 }
 
+/* Growth that went on all the time is that, whatever is found of its shape. */
+static void settle_even(struct search *q)
+{
+	const struct past none = {MT_TREND_STEADY, 0, -INFINITY};
+	const struct mt_trend so_far = *q->t;
+
+	settle(q, &none);
+	q->even = *q->t;
+	*q->t = so_far;
+}
+
 static void search(struct search *q)
 {
 	struct past past = {MT_TREND_STEADY, 0, -INFINITY};
@@ -577,8 +589,9 @@ static void search(struct search *q)
 		if (one_way > 0)
 			q->s.z = MT_MAX(q->s.z, one_way);
 		take(q);
-		if (round < ROUNDS && q->s.raw_z >= MT_TREND_Z &&
-		    (one_way < MT_TREND_Z || !is_even(&q->s)))
+		if (!round && one_way >= MT_TREND_Z && is_even(&q->s))
+			settle_even(q);
+		if (round < ROUNDS && q->s.raw_z >= MT_TREND_Z)
 			shape = find_shape(&q->s, &bend, &change);
 		if (shape == LINE) {
 			settle(q, &past);
@@ -608,7 +621,7 @@ struct mt_trend mt_trend_find(const uint64_t *time_ns, const uint64_t *value, ui
 	t.intervals = count ? count - 1 : 0;
 	if (count >= MT_TREND_POINTS_MIN && time_ns[count - 1] > time_ns[0])
 		search(&q);
-	return t;
+	return t.verdict != MT_TREND_GROWS && q.even.verdict == MT_TREND_GROWS ? q.even : t;
 }
 
 const char *mt_trend_word(enum mt_trend_verdict verdict)

@@ -252,16 +252,20 @@ const struct mt_command mt_cmd_replay = {
 	.defaults = &defaults,
 	.description =
 		"Makes the calls of a recording (mode record of memtrack run) again, in a fresh "
-		"process for each allocator: malloc, calloc, realloc and aligned allocations of the "
+		"process for each allocator: malloc, calloc, realloc and aligned allocations of "
+		"the "
 		"same sizes, and the frees, in the same order. RECORDING is NAME.mtr or its state "
 		"file NAME.mtk; both must lie side by side.\n\n"
-		"One thread makes all calls, one after the other, so that the same recording always "
+		"One thread makes all calls, one after the other, so that the same recording "
+		"always "
 		"gives the same calls: what threads cost an allocator is not measured. The time is "
 		"that of the calls and of writing to the blocks (--touch); RSS is what the process "
-		"grew by at its highest, without the table of pointers that the replay keeps. Bytes "
+		"grew by at its highest, without the table of pointers that the replay keeps. "
+		"Bytes "
 		"that are live at the peak are compared with the recording; a difference is an "
 		"error.\n\n"
-		"Calls that a recording lacks, because events were dropped or it was cut, are named "
+		"Calls that a recording lacks, because events were dropped or it was cut, are "
+		"named "
 		"first. Blocks that are left at the end are not freed.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-run(1), mtr(5)",

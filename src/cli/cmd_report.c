@@ -21,7 +21,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_TEXT,
 	 .offset = offsetof(struct report_options, at),
 	 .help = "everything as it was then, from a recording (mode record of memtrack run): a "
-		 "time since the program's start, as 90s or 1m30s, peak (when most bytes were live) or end"},
+		 "time since the program's start, as 90s or 1m30s, peak (when most bytes were "
+		 "live) or end"},
 	{.name = "error-exitcode",
 	 .argument = "N",
 	 .kind = MT_OPTION_NUMBER,
@@ -122,7 +123,8 @@ const struct mt_command mt_cmd_report = {
 		"live blocks of 1 MiB or more. Rates an hour are shown for threads that are there "
 		"for a minute at least.\n\n"
 		"A recording (mode record of memtrack run; NAME.mtr beside NAME.mtk) may be named "
-		"in place of its state file. With --at the report is as if it had been made at that moment "
+		"in place of its state file. With --at the report is as if it had been made at "
+		"that moment "
 		"of the run; peaks are those up to there, exact also with threads, to the coarse "
 		"time's unit of about a millisecond. Mappings, the program break and custom heaps "
 		"are not in a recording and are left out then, but for --at=end.",

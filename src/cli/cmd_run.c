@@ -94,8 +94,10 @@ static const struct mt_option options[] = {
 	 .argument = "LIST",
 	 .kind = MT_OPTION_TEXT,
 	 .offset = AT(intervals),
-	 .help = "sample mode: other intervals for some blocks, separated by commas: FROM-TO:SIZE for "
-		 "blocks of FROM to TO bytes, custom:SIZE for custom heaps (as 0-64:8M,1M-:1); at most "
+	 .help = "sample mode: other intervals for some blocks, separated by commas: "
+		 "FROM-TO:SIZE for "
+		 "blocks of FROM to TO bytes, custom:SIZE for custom heaps (as 0-64:8M,1M-:1); "
+		 "at most "
 		 "4 ranges. Mappings are recorded always"},
 	{.name = "every",
 	 .argument = "N",
@@ -939,7 +941,8 @@ const struct mt_command mt_cmd_run = {
 		"one when it has ended, and what was asked for in between. They lie beside the "
 		"state file, for 'memtrack timeline' and 'memtrack diff FILE@WHICH'. Rules are "
 		"looked at once a second, for PSS every ten seconds; each fires again only after "
-		"the value was well below. With --snapshot-on=signal, SIGUSR2 sent to memtrack takes a "
+		"the value was well below. With --snapshot-on=signal, SIGUSR2 sent to memtrack "
+		"takes a "
 		"snapshot and is not passed on; send it to the program to reach the program.\n\n"
 		"States of earlier programs that nobody collected are moved to where they should "
 		"go, a few at each run and none of more than 4 MiB (that is said), so that the "

@@ -69,15 +69,17 @@ class Bench:
         if got != wanted:
             self.problems.append("%s: %s, expected %s" % (what, got, wanted))
 
-    def program(self, source):
+    def program(self, source, musl=False):
         """Path of the compiled program; compiled when its source is newer."""
-        path, source = os.path.join(self.bin, source.replace(".", "_")), os.path.join(HERE, source)
+        compiler = ["musl-gcc", "-Wl,--eh-frame-hdr"] if musl else ["g++"] if source.endswith(".cc") else ["gcc"]
+        path = os.path.join(self.bin, source.replace(".", "_") + "_musl" * musl)
+        source = os.path.join(HERE, source)
         if os.path.exists(path) and os.path.getmtime(path) >= max(map(os.path.getmtime, (source, __file__))):
             return path
         os.makedirs(self.bin, exist_ok=True)
         fresh = "%s.%d" % (path, os.getpid())
-        done = subprocess.run(["g++" if source.endswith(".cc") else "gcc", source, "-o", fresh, "-D_GNU_SOURCE", "-O1", "-g",
-                               "-fno-builtin", "-pthread", "-w"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(compiler + [source, "-o", fresh, "-D_GNU_SOURCE", "-O1", "-g", "-fno-builtin", "-pthread", "-w"],
+                              capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         if done.returncode:
             raise RuntimeError("%s: %s" % (source, done.stderr[:1000]))
         os.rename(fresh, path)
@@ -132,11 +134,10 @@ class Bench:
                 case, role, got, line, [f.get("function") for f in (actor or {}).get("frames", [])]))
 
 
-def in_lines(bench, case):
+def in_lines(bench, case, musl=False):
     """An error is reported once, with its stacks, and the program goes on."""
     source, side, kind, access, offset, size, late = CASES[case]
-    binary = bench.program(source)
-    done, folder = bench.run([binary, case], EVERY + " guard-side=" + side)
+    done, folder = bench.run([bench.program(source, musl), case], EVERY + " guard-side=" + side)
     bench.expect("status", done.returncode, 0)
     bench.expect("stdout", done.stdout, b"end\n")
     bench.expect("stderr", done.stderr, b"")
@@ -151,6 +152,14 @@ def in_lines(bench, case):
             bench.check_stack(e, role, case, source)
         if case == "three_threads":
             bench.expect("threads", len({e[r]["tid"] for r in ("use", "alloc", "free")}), 3)
+
+
+def with_musl(bench):
+    if not shutil.which("musl-gcc"):
+        return "musl-gcc is missing"
+    for case in ("overflow_by_one", "underflow_late", "use_after_free_write", "double_free", "three_threads", "in_child"):
+        in_lines(bench, case, musl=True)
+    return None
 
 
 def dies(bench, case):
@@ -184,6 +193,18 @@ def storm(bench, words):
     bench.expect("errors", errors, [])
     if pool.get("placed", 0) < 100:
         bench.problems.append("only %s samples were placed" % pool)
+
+
+def every_error_of_four_threads_is_found(bench):
+    """Bare it crashes; each of 3 * 20 errors a thread must be reported once, and none do harm."""
+    done, folder = bench.run([bench.program("faulty_storm.c"), "60"], "interval=1 guard-sampled=1024 guard-side=end")
+    bench.expect("status and output", (done.returncode, done.stdout, done.stderr), (0, b"end\n", b""))
+    errors, _ = bench.report(folder)
+    kinds = [(e["kind"], e["access"]) for e in errors]
+    for kind in (("overflow", "write"), ("use-after-free", "read"), ("use-after-free", "write")):
+        bench.expect("errors %s" % (kind,), kinds.count(kind), 80)
+    bench.expect("errors", len(errors), 240)
+    bench.expect("errors without a stack of the access", sum("frames" not in e["use"] for e in errors), 0)
 
 
 def own_handlers_run_as_bare(bench):
@@ -268,9 +289,11 @@ def tests():
         yield "%s is reported and let through" % case, in_lines, (case,)
     for case in ("overflow_by_one", "underflow_late", "use_after_free_write", "double_free", "interior_free", "double_delete"):
         yield "%s ends the program" % case, dies, (case,)
+    yield "programs with musl", with_musl, ()
     yield "sound programs have no errors", sound_programs_have_no_errors, ()
     yield "four threads, every block a sample", storm, (EVERY,)
     yield "four threads, eight slots, samples", storm, ("interval=512 guard-sampled=8",)
+    yield "every error of four threads is found", every_error_of_four_threads_is_found, ()
     yield "own handlers run as bare", own_handlers_run_as_bare, ()
     yield "own handler ends a program that is to die", own_handler_ends_a_program_that_is_to_die, ()
     yield "faulthandler of python", faulthandler_of_python, ()
