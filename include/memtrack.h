@@ -77,8 +77,17 @@ MEMTRACK_API const char *memtrack_label_set(const char *text);
 MEMTRACK_API void memtrack_disable(void);
 MEMTRACK_API void memtrack_enable(void);
 
+/*
+ * Changes how the process records, at once and as a whole; the words of `memtrack ctl`, separated
+ * by blanks: on, off, mode=full|stats|sample|record, interval=SIZE, intervals=LIST, every=N,
+ * modules=LIST, label=TEXT, reset-peak. 0, or a negative errno value and nothing is changed:
+ * -EINVAL: a word was not understood; -ENOSPC: a table is full; -EBUSY: the tracker is at work in
+ * this thread (a signal handler asks), or a lock could not be had; -ENOSYS: tracking is off.
+ */
+MEMTRACK_API int memtrack_control(const char *words);
+
 /* Writes the present state to a new file that every memtrack command reads. 0, or a negative errno
-   value (-ENOSYS: tracking is off; -EEXIST: the file exists). */
+   value (-ENOSYS: tracking is off; -EEXIST: the file exists; -EFBIG: RLIMIT_FSIZE is too small). */
 MEMTRACK_API int memtrack_snapshot(const char *path);
 
 /* Exact counters of the malloc heap. Fields may be added at the end: struct_bytes says how many the
@@ -95,12 +104,84 @@ struct memtrack_stats {
 /* Fills *stats (struct_bytes set by the caller). 0, or -ENOSYS: tracking is off, all is zero. */
 MEMTRACK_API int memtrack_stats_get(struct memtrack_stats *stats);
 
+/* --- profiles on request -----------------------------------------------------------------------
+ */
+
+enum memtrack_profile_type {
+	MEMTRACK_PROFILE_SAMPLE = 1,  /* sample from now on for a time, then take the state */
+	MEMTRACK_PROFILE_SNAPSHOT = 2 /* take the state as it is now */
+};
+
+enum memtrack_profile_error {
+	MEMTRACK_PROFILE_NONE = 0,
+	MEMTRACK_PROFILE_INVALID_REQUEST = 1,
+	MEMTRACK_PROFILE_IN_PROGRESS = 2, /* another request of this process is */
+	MEMTRACK_PROFILE_RATE_LIMITED = 3,
+	MEMTRACK_PROFILE_CANCELED = 4,   /* by memtrack_profile_cancel(), or in a child forked by a
+					    signal handler */
+	MEMTRACK_PROFILE_NO_SPACE = 5,   /* disk or quota, or a table of the tracker */
+	MEMTRACK_PROFILE_FAILED = 6,     /* errno_value says why */
+	MEMTRACK_PROFILE_UNSUPPORTED = 7 /* no runtime, tracking off, or a seccomp filter */
+};
+
+struct memtrack_profile_request {
+	size_t struct_bytes;  /* sizeof(struct memtrack_profile_request) */
+	int type;             /* enum memtrack_profile_type */
+	uint64_t duration_ms; /* sample: 1 ms to a day; snapshot: 0 */
+	/* sample: mean distance of samples, up to 1 TiB, 0: as configured; snapshot: 0 */
+	uint64_t interval_bytes;
+	const char *tag;       /* 1 to 64 letters, digits, '-' and '_' */
+	const char *directory; /* which exists */
+};
+
+struct memtrack_profile_result {
+	size_t struct_bytes; /* sizeof(struct memtrack_profile_result), set by the caller */
+	int error;           /* enum memtrack_profile_error */
+	int errno_value;     /* of the system, 0: none */
+	char path[1024];     /* of the file, DIRECTORY/memtrack-TAG-PID-N.mtk; "" on errors */
+};
+
+/*
+ * Makes a profile, a file that every memtrack command reads, and returns when it is there: blocks
+ * the calling thread for duration_ms, and no other. Recording then goes on as it was before, unless
+ * somebody has asked for something else meanwhile. Blocks that were recorded before are in the file
+ * as well. *result is filled; returns result->error (INVALID_REQUEST: also a result of another
+ * size, which is left alone). One request at a time in a process, and one a minute at most
+ * (MEMTRACK_OPTIONS, profile-rate). memtrack_profile.h has the same with a callback.
+ */
+MEMTRACK_API int memtrack_profile(const struct memtrack_profile_request *request,
+				  struct memtrack_profile_result *result);
+/* Ends the waiting request with this tag (NULL: any) without a file. 0, or a negative errno value:
+   -ENOENT: there is none; -EBUSY: as of memtrack_control; -ENOSYS: tracking is off. */
+MEMTRACK_API int memtrack_profile_cancel(const char *tag);
+
 #ifdef __cplusplus
 }
 #endif
 
-#if defined(ENABLE_MEMTRACK) && !defined(MEMTRACK_IMPLEMENTATION)
 #define MEMTRACK_INLINE static inline __attribute__((always_inline, unused))
+
+/* "IN_PROGRESS" and so on. */
+MEMTRACK_INLINE const char *memtrack_profile_error_name(int error)
+{
+	static const char *const names[] = {"NONE",         "INVALID_REQUEST", "IN_PROGRESS",
+					    "RATE_LIMITED", "CANCELED",        "NO_SPACE",
+					    "FAILED",       "UNSUPPORTED"};
+	return error >= 0 && (size_t)error < sizeof(names) / sizeof(*names) ? names[error] : "?";
+}
+
+/* What a program without the runtime is told. */
+MEMTRACK_INLINE int memtrack_profile_absent(struct memtrack_profile_result *result)
+{
+	if (!result || result->struct_bytes != sizeof(*result))
+		return MEMTRACK_PROFILE_INVALID_REQUEST;
+	result->error = MEMTRACK_PROFILE_UNSUPPORTED;
+	result->errno_value = 38; /* ENOSYS */
+	result->path[0] = 0;
+	return result->error;
+}
+
+#if defined(ENABLE_MEMTRACK) && !defined(MEMTRACK_IMPLEMENTATION)
 
 MEMTRACK_INLINE void *memtrack_at_malloc(size_t size, const char *file, int line)
 {
@@ -179,9 +260,14 @@ MEMTRACK_INLINE char *memtrack_at_strndup(const char *s, size_t n, const char *f
 #define memtrack_label_set(text) (memtrack_label_set ? memtrack_label_set(text) : (const char *)0)
 #define memtrack_disable() (memtrack_disable ? memtrack_disable() : (void)0)
 #define memtrack_enable() (memtrack_enable ? memtrack_enable() : (void)0)
+#define memtrack_control(words) (memtrack_control ? memtrack_control(words) : -38 /* ENOSYS */)
 #define memtrack_snapshot(path) (memtrack_snapshot ? memtrack_snapshot(path) : -38 /* ENOSYS */)
 #define memtrack_stats_get(stats) \
 	(memtrack_stats_get ? memtrack_stats_get(stats) : -38 /* ENOSYS */)
+#define memtrack_profile(request, result) \
+	(memtrack_profile ? memtrack_profile((request), (result)) : memtrack_profile_absent(result))
+#define memtrack_profile_cancel(tag) \
+	(memtrack_profile_cancel ? memtrack_profile_cancel(tag) : -38 /* ENOSYS */)
 #endif
 
 #endif

@@ -40,7 +40,7 @@ enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
 
 struct run_options {
 	int mode, follow, report, format, record_keep, guard_side, on_error;
-	uint64_t interval, every, max_cpu, min_anon, guard_slots;
+	uint64_t interval, every, max_cpu, min_anon, guard_slots, profile_rate;
 	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes,
 		error_exitcode, snapshot_every_ns;
 	uint64_t top, stack;
@@ -53,6 +53,7 @@ struct run_options {
 static const struct run_options defaults = {
 	.interval = 512 << 10,
 	.depth = 64,
+	.profile_rate = 60,
 	.max_size = UINT64_MAX,
 	.leak_threshold_bytes = MT_REPORT_THRESHOLD_DEFAULT,
 	.top = MT_REPORT_TOP_DEFAULT,
@@ -220,6 +221,14 @@ static const struct mt_option options[] = {
 	 .least = "1M",
 	 .help = "memory the tracker's tables may take in each process, at least 1M (default: no "
 		 "bound)"},
+	{.name = "profile-rate",
+	 .argument = "SECONDS",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = AT(profile_rate),
+	 .min = 0,
+	 .max = 86400,
+	 .help = "least time between two profiles that the program asks for through memtrack.h "
+		 "(default 60; 0: none)"},
 	{.name = "snapshot-every",
 	 .argument = "TIME",
 	 .kind = MT_OPTION_TIME,
@@ -508,6 +517,8 @@ static int make_words(struct run *r)
 		mt_buf_printf(&r->words, " guard-sampled=%" PRIu64 " guard-side=%s on-error=%s",
 			      o->guard_slots, guard_sides[o->guard_side],
 			      o->on_error ? "die" : "continue");
+	if (o->profile_rate != 60)
+		mt_buf_printf(&r->words, " profile-rate=%" PRIu64, o->profile_rate);
 	if (o->verify)
 		mt_buf_printf(&r->words, " verify=%" PRIu64, o->verify);
 	if (strcmp(o->heaps, "all"))

@@ -84,11 +84,15 @@ enum {
 	MT_EINTR = 4,
 	MT_ENOMEM = 12,
 	MT_EFAULT = 14,
+	MT_EBUSY = 16,
 	MT_EEXIST = 17,
 	MT_EINVAL = 22,
+	MT_EFBIG = 27,
 	MT_ENOSPC = 28,
 	MT_ESRCH = 3,
+	MT_ENAMETOOLONG = 36,
 	MT_ENOSYS = 38,
+	MT_EDQUOT = 122,
 };
 
 struct mt_timespec {

@@ -2,11 +2,13 @@
 /* The source door: include/memtrack.h. Same tables, same rules as the hooks. */
 #include "core/mem.h"
 #include "core/sys.h"
+#include "runtime/control.h"
 #include "runtime/guard.h"
 #include "runtime/lock.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
 #include "runtime/sites.h"
+#include "runtime/snapshot.h"
 #include "runtime/storage.h"
 
 #define MEMTRACK_IMPLEMENTATION
@@ -220,55 +222,23 @@ void memtrack_enable(void)
 	mt_leave(t);
 }
 
-static int write_all(int fd, const void *data, uint64_t bytes, uint64_t at)
-{
-	while (bytes) {
-		long n = mt_sys_pwrite(fd, data, bytes, (int64_t)at);
-		if (n == -MT_EINTR)
-			continue;
-		if (n <= 0)
-			return n ? (int)n : -MT_ENOSPC;
-		data = (const char *)data + n;
-		bytes -= (uint64_t)n;
-		at += (uint64_t)n;
-	}
-	return 0;
-}
-
-/* Same offsets as in the live file: the copy is sparse, the reader skips what is not used. */
-static int copy_state(int fd)
-{
-	uint32_t kind = MT_END_SNAPSHOT;
-	int err = (int)mt_sys_ftruncate(fd, (int64_t)mt_rt.file_bytes);
-	for (int k = 1; !err && k < MT_REGIONS; k++) {
-		const struct mt_state_region *r = mt_rt.region[k];
-		if (!r)
-			continue;
-		uint64_t bytes = MT_MIN(in_use(k) * r->elem_bytes, r->committed_bytes);
-		err = write_all(fd, mt_storage_base(k), bytes, r->offset);
-	}
-	if (!err)
-		err = write_all(fd, mt_rt.hdr, MT_STATE_HEADER_BYTES, 0);
-	if (!err)
-		err = write_all(fd, &kind, sizeof(kind),
-				offsetof(struct mt_state_header, end_kind));
-	return err;
-}
-
 int memtrack_snapshot(const char *path)
 {
 	struct mt_thread *t = begin();
 	if (!t)
 		return -MT_ENOSYS;
-	mt_thread_tick(t);
-	long fd = mt_sys_open(path, MT_O_WRONLY | MT_O_CREAT | MT_O_EXCL | MT_O_CLOEXEC, 0600);
-	int err = (int)fd;
-	if (fd >= 0) {
-		err = copy_state((int)fd);
-		mt_sys_close((int)fd);
-		if (err)
-			mt_sys_unlink(path);
-	}
+	int err = mt_snapshot_write(t, path);
+	mt_leave(t);
+	return err;
+}
+
+int memtrack_control(const char *words)
+{
+	struct mt_thread *t;
+	enum mt_enter how = mt_enter(&t);
+	if (how != MT_ENTER_TRACK)
+		return how == MT_ENTER_NESTED ? -MT_EBUSY : -MT_ENOSYS;
+	int err = words ? mt_control_ask(t, words) : -MT_EINVAL;
 	mt_leave(t);
 	return err;
 }

@@ -45,6 +45,14 @@ static void log_change(const struct mt_thread *t, enum mt_state_change_what what
 	__atomic_store_n(&all[n].what, what, __ATOMIC_RELEASE);
 }
 
+/* No text is kept for a log that is full. */
+static void log_string(const struct mt_thread *t, enum mt_state_change_what what, const char *text)
+{
+	const struct mt_state_region *r = mt_rt.region[MT_REGION_CHANGES];
+	int full = r->used >= r->capacity;
+	log_change(t, what, UINT64_MAX, full ? 0 : mt_storage_string(text));
+}
+
 /* --- regimes ------------------------------------------------------------------------------- */
 
 /* Number of the regime, made when it is new; 0: no room. */
@@ -186,7 +194,7 @@ static void log_text(const struct mt_thread *t, enum mt_state_change_what what, 
 		     const char *after)
 {
 	if (!mt_str_equal(before, after))
-		log_change(t, what, UINT64_MAX, mt_storage_string(after));
+		log_string(t, what, after);
 }
 
 /* Applies wishes as a whole. 0, or a negative errno value and nothing is changed. */
@@ -232,29 +240,43 @@ static void switch_locked(const struct mt_thread *t, uint32_t before, uint32_t a
 		mt_rt_note(MT_NOTE_STATS_GAP);
 }
 
-/* Reads the request and applies it. The result is for control_error. */
-static int follow_request_locked(const struct mt_thread *t)
+/* Wishes, and the switch that goes with them. */
+static int apply_locked(const struct mt_thread *t, const struct mt_wishes *w)
 {
-	/* too large for small stacks; guarded by control_lock */
-	static char text[MT_REQUEST_BYTES];
-	static struct mt_wishes w;
-	mt_mem_copy(&w, &mt_rt.policy.wishes, sizeof(w));
-	if (mt_rt.region[MT_REGION_REQUEST]->committed_bytes < sizeof(text))
-		return MT_EINVAL;
-	mt_mem_copy(text, mt_storage_base(MT_REGION_REQUEST), sizeof(text));
-	text[sizeof(text) - 1] = 0;
-	int err = mt_wishes_read(text, &w);
-	if (!err)
-		err = grant_locked(t, &w);
-	if (err) {
-		log_change(t, MT_CHANGE_REFUSED, UINT64_MAX, mt_storage_string(text));
-		return -err;
-	}
-	if (w.switch_to == MT_SWITCH_ON)
+	int err = grant_locked(t, w);
+	if (err)
+		return err;
+	if (w->switch_to == MT_SWITCH_ON)
 		__atomic_fetch_or(&mt_rt.hdr->control, 1, __ATOMIC_RELAXED);
-	if (w.switch_to == MT_SWITCH_OFF)
+	if (w->switch_to == MT_SWITCH_OFF)
 		__atomic_fetch_and(&mt_rt.hdr->control, ~1u, __ATOMIC_RELAXED);
 	return 0;
+}
+
+/* too large for small stacks; guarded by control_lock */
+static char request[MT_REQUEST_BYTES];
+static struct mt_wishes wanted;
+
+/* Applies the text in `request`. 0, or a negative errno value. */
+static int apply_request_locked(const struct mt_thread *t)
+{
+	mt_mem_copy(&wanted, &mt_rt.policy.wishes, sizeof(wanted));
+	int err = mt_wishes_read(request, &wanted);
+	if (!err)
+		err = apply_locked(t, &wanted);
+	if (err)
+		log_string(t, MT_CHANGE_REFUSED, request);
+	return err;
+}
+
+/* Reads the controller's request and applies it. The result is for control_error. */
+static int follow_request_locked(const struct mt_thread *t)
+{
+	if (mt_rt.region[MT_REGION_REQUEST]->committed_bytes < sizeof(request))
+		return MT_EINVAL;
+	mt_mem_copy(request, mt_storage_base(MT_REGION_REQUEST), sizeof(request));
+	request[sizeof(request) - 1] = 0;
+	return -apply_request_locked(t);
 }
 
 static void follow_locked(const struct mt_thread *t)
@@ -409,6 +431,103 @@ MT_COLD void mt_control_take(struct mt_thread *t)
 	follow_locked(t);
 	take_locked(t);
 	mt_unlock(&mt_rt.control_lock);
+}
+
+/* --- requests of the program itself -------------------------------------------------------- */
+
+/* What was asked for from outside goes first; so its text is never half read. */
+static int begin_own(struct mt_thread *t)
+{
+	if (!mt_lock(&mt_rt.control_lock))
+		return -MT_EBUSY;
+	follow_locked(t);
+	return 0;
+}
+
+/* The request may have moved the switch. */
+static void end_own(struct mt_thread *t)
+{
+	follow_locked(t);
+	take_locked(t);
+	mt_unlock(&mt_rt.control_lock);
+}
+
+int mt_control_ask(struct mt_thread *t, const char *text)
+{
+	size_t bytes = mt_str_len(text) + 1;
+	if (bytes > sizeof(request))
+		return -MT_EINVAL;
+	int err = begin_own(t);
+	if (err)
+		return err;
+	mt_mem_copy(request, text, bytes);
+	request[bytes - 1] = 0;
+	err = apply_request_locked(t);
+	end_own(t);
+	return err;
+}
+
+static void set_sampling(struct mt_wishes *w, const struct mt_sampling *s)
+{
+	w->mode = s->mode;
+	w->every = s->every;
+	w->interval_bytes = s->interval_bytes;
+	w->range_count = s->range_count;
+	w->custom_interval_bytes = s->custom_interval_bytes;
+}
+
+int mt_control_sample(struct mt_thread *t, uint64_t interval_bytes, struct mt_sampling *before)
+{
+	const struct mt_wishes *p = &mt_rt.policy.wishes;
+	int err = begin_own(t);
+	if (err)
+		return err;
+	uint64_t interval = interval_bytes ? interval_bytes : p->interval_bytes;
+	*before = (struct mt_sampling){.mode = p->mode,
+				       .every = p->every,
+				       .interval_bytes = p->interval_bytes,
+				       .custom_interval_bytes = p->custom_interval_bytes,
+				       .range_count = p->range_count,
+				       .on = mt_rt.control_word & 1,
+				       .meanwhile = interval};
+	mt_mem_copy(&wanted, p, sizeof(wanted));
+	set_sampling(&wanted,
+		     &(struct mt_sampling){.mode = MT_MODE_SAMPLE, .interval_bytes = interval});
+	wanted.switch_to = MT_SWITCH_ON;
+	wanted.reset_peak = 0;
+	err = apply_locked(t, &wanted);
+	end_own(t);
+	return err;
+}
+
+/* Nobody has asked for something else since. */
+static int is_as_left(const struct mt_sampling *before)
+{
+	const struct mt_wishes *p = &mt_rt.policy.wishes;
+	return p->mode == MT_MODE_SAMPLE && !p->every && !p->range_count &&
+	       !p->custom_interval_bytes && p->interval_bytes == before->meanwhile;
+}
+
+int mt_control_sample_end(struct mt_thread *t, const struct mt_sampling *before)
+{
+	int err = begin_own(t);
+	if (err)
+		return err;
+	if (is_as_left(before)) {
+		mt_mem_copy(&wanted, &mt_rt.policy.wishes, sizeof(wanted));
+		set_sampling(&wanted, before);
+		wanted.switch_to = before->on ? MT_SWITCH_KEEP : MT_SWITCH_OFF;
+		wanted.reset_peak = 0;
+		err = apply_locked(t, &wanted);
+	}
+	end_own(t);
+	return err;
+}
+
+void mt_control_sample_forget(const struct mt_sampling *before)
+{
+	if (is_as_left(before))
+		set_sampling(&mt_rt.policy.wishes, before);
 }
 
 /* --- rails --------------------------------------------------------------------------------- */

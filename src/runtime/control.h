@@ -24,6 +24,31 @@ void mt_control_take(struct mt_thread *t);
 /* The thread's row of STATS: 0, or a negative errno value. Guard held. */
 int mt_control_give_stats(struct mt_thread *t);
 
+/*
+ * The program's own request, in the words of a controller's, applied at once. 0, or a negative
+ * errno value and nothing is changed: -EINVAL, -ENOSPC, -EBUSY (a lock could not be had). Guard
+ * held.
+ */
+int mt_control_ask(struct mt_thread *t, const char *text);
+
+/* What sampling for a while takes the place of. */
+struct mt_sampling {
+	uint32_t mode, every, range_count, on;
+	uint64_t interval_bytes, custom_interval_bytes;
+	uint64_t meanwhile; /* the interval in its place */
+};
+
+/*
+ * Samples at this interval (0: the one asked for last), recording switched on, until
+ * mt_control_sample_end() goes back to *before, which is written first, unless somebody has asked
+ * for something else in between. 0, or a negative errno value and nothing is changed. Guard held.
+ */
+int mt_control_sample(struct mt_thread *t, uint64_t interval_bytes, struct mt_sampling *before);
+int mt_control_sample_end(struct mt_thread *t, const struct mt_sampling *before);
+
+/* In a forked child, before it begins: nobody there will end it. */
+void mt_control_sample_forget(const struct mt_sampling *before);
+
 /* Now and then, guard held: begins to sample once the process is large enough for it. */
 void mt_control_watch(struct mt_thread *t);
 

@@ -19,6 +19,8 @@ enum {
 	RECORD_BUFFERS_MOST = 1 << 30,
 	GUARD_SLOTS = 64, /* without a number */
 	GUARD_SLOTS_MAX = 1024,
+	PROFILE_RATE_S = 60,
+	PROFILE_RATE_MAX_S = 86400,
 };
 
 struct word {
@@ -363,6 +365,11 @@ static int set_option(struct mt_options *o, struct word name, struct word value)
 			err = -MT_EINVAL;
 	} else if (word_is(name, "min-anon")) {
 		err = parse_size(value, &o->min_anon_bytes);
+	} else if (word_is(name, "profile-rate")) {
+		err = parse_size(value, &v);
+		if (!err && v > PROFILE_RATE_MAX_S)
+			err = -MT_EINVAL;
+		o->profile_rate_s = (uint32_t)v;
 	} else if (word_is(name, "output")) {
 		err = value.len ? copy_word(o->output, sizeof(o->output), value) : -MT_EINVAL;
 	} else {
@@ -585,6 +592,7 @@ int mt_options_read(char **envp, struct mt_options *ret_options, char *error, si
 	o->max_size = UINT64_MAX;
 	o->leak_threshold = 4096;
 	o->record_buffers = RECORD_BUFFERS;
+	o->profile_rate_s = PROFILE_RATE_S;
 	if (mode && *mode && read_mode_word(mode, o)) {
 		complain(error, bytes, "MEMTRACK_MODE", (struct word){mode, mt_str_len(mode)});
 		return -MT_EINVAL;

@@ -61,7 +61,8 @@ struct mt_options {
 	uint64_t record_buffers;  /* bytes of the event stream's buffers */
 	uint32_t guard_slots; /* sampling: slots for blocks between inaccessible pages, 0: none */
 	uint32_t guard_side;  /* enum mt_guard_side */
-	uint32_t guard_fatal; /* 1: the program does not go on after an error there */
+	uint32_t profile_rate_s;     /* least time between two requests for a profile, 0: any */
+	uint32_t guard_fatal;        /* 1: the program does not go on after an error there */
 	char output[MT_PATH_MAX];    /* pattern, absolute; "" when the launcher decides */
 	char state_dir[MT_PATH_MAX]; /* from the launcher; "" else */
 	char text[512];              /* options as understood, for the header */

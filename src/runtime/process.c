@@ -16,6 +16,7 @@
 #include "runtime/lock.h"
 #include "runtime/mapping.h"
 #include "runtime/modules.h"
+#include "runtime/profile.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
 #include "runtime/sites.h"
@@ -191,6 +192,7 @@ static void forget_all(void)
 	mt_record_forget();
 	mt_mapping_forget();
 	mt_modules_forget();
+	mt_profile_forget();
 	mt_control_forget();
 	mt_thread_set_self(NULL);
 	mt_rt.modules_lock = mt_rt.names_lock = mt_rt.search_lock = 0;

@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 from tap import Tap  # noqa: E402
 
 EXPECTED = ['bin/memtrack', 'lib/libmemtrack.so', 'lib/libmemtrack.so.1', 'lib/libmemtrack-wrap.a', 'include/memtrack.h',
+            'include/memtrack_profile.h',
             'lib/pkgconfig/memtrack.pc', 'lib/pkgconfig/memtrack-wrap.pc', 'lib/cmake/memtrack/memtrackConfig.cmake',
             'lib/cmake/memtrack/memtrackConfigVersion.cmake']
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/sys.h"
+#include "runtime/lock.h"
 
 #define SITE(n) fixture_address(1, 16 * (n) + 1)
 
@@ -67,25 +68,26 @@ static void a_request_changes_the_mode(void **state)
 	assert_int_equal(mt_rt.hdr->first_mode, MT_MODE_FULL);
 }
 
+static const char *const bad[] = {
+	"mode=some",
+	"interval=0",
+	"interval=2T",
+	"every=0",
+	"mode=stats jump",
+	"modules=libc.so",
+	"mode=stats depth=3",
+	"label=%zz",
+	"reset-peak=1",
+	"intervals=5:1",
+	"intervals=9-5:1K",
+	"intervals=custom",
+	"intervals=0-1:1,2-3:1,4-5:1,6-7:1,8-9:1",
+	"mode",
+	"interval=1K mode=",
+};
+
 static void what_is_not_understood_is_refused_as_a_whole(void **state)
 {
-	static const char *const bad[] = {
-		"mode=some",
-		"interval=0",
-		"interval=2T",
-		"every=0",
-		"mode=stats jump",
-		"modules=libc.so",
-		"mode=stats depth=3",
-		"label=%zz",
-		"reset-peak=1",
-		"intervals=5:1",
-		"intervals=9-5:1K",
-		"intervals=custom",
-		"intervals=0-1:1,2-3:1,4-5:1,6-7:1,8-9:1",
-		"mode",
-		"interval=1K mode=",
-	};
 	struct mt_thread *t = fixture_thread();
 	for (size_t i = 0; i < MT_ARRAY_LEN(bad); i++) {
 		if (ask(t, bad[i]) != MT_EINVAL)
@@ -245,6 +247,118 @@ static void more_intervals_than_regimes_are_refused(void **state)
 	assert_int_equal(ask(t, "interval=1001"), 0);
 }
 
+/* As memtrack_control() does it. */
+static int ask_own(struct mt_thread *t, const char *text)
+{
+	t->depth = 1;
+	int err = mt_control_ask(t, text);
+	t->depth = 0;
+	return err;
+}
+
+static void the_program_itself_is_obeyed_at_once(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	take_in(t, 0x10000, SITE(1));
+	uint32_t word = mt_rt.hdr->control;
+	assert_int_equal(ask_own(t, "mode=sample interval=64K off label=a"), 0);
+	assert_int_equal(mt_rt.hdr->mode, MT_MODE_SAMPLE);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 65536);
+	assert_int_equal(mt_rt.hdr->control, word & ~1u);
+	assert_int_equal(mt_rt.hdr->control_done, mt_rt.hdr->control);
+	assert_int_equal(last_change()->what, MT_CHANGE_SWITCH);
+	assert_int_equal(t->light, 1);
+	assert_int_equal(mt_control_changed(t), 0);
+	assert_int_equal(ask_own(t, "on intervals=100-200:1K every=3"), 0);
+	assert_int_equal(mt_rt.hdr->control, word);
+	assert_int_equal(mt_rt.hdr->every, 3);
+	assert_int_equal(ask_own(t, "mode=full reset-peak modules=-libnone*"), 0);
+	assert_int_equal(mt_rt.hdr->peak_resets, 1);
+	assert_int_equal(t->light, 0);
+}
+
+static void the_program_itself_is_refused_like_others(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	char text[MT_REQUEST_BYTES + 1];
+	for (size_t i = 0; i < MT_ARRAY_LEN(bad); i++) {
+		if (ask_own(t, bad[i]) != -MT_EINVAL)
+			fail_msg("'%s' was not refused", bad[i]);
+		assert_int_equal(mt_rt.hdr->mode, MT_MODE_FULL);
+		assert_int_equal(last_change()->what, MT_CHANGE_REFUSED);
+	}
+	memset(text, ' ', sizeof(text));
+	text[MT_REQUEST_BYTES] = 0;
+	assert_int_equal(ask_own(t, text), -MT_EINVAL);
+	text[MT_REQUEST_BYTES - 1] = 0;
+	assert_int_equal(ask_own(t, text), 0);
+	mt_rt.control_lock = mt_lock_owner();
+	assert_int_equal(ask_own(t, "mode=stats"), -MT_EBUSY);
+	mt_rt.control_lock = 0;
+	assert_int_equal(mt_rt.hdr->mode, MT_MODE_FULL);
+}
+
+static void a_request_from_outside_goes_before_the_programs_own(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	take_in(t, 0x10000, SITE(1));
+	snprintf(mt_storage_base(MT_REGION_REQUEST), MT_REQUEST_BYTES, "mode=sample every=5");
+	uint32_t word = __atomic_add_fetch(&mt_rt.hdr->control, 2, __ATOMIC_SEQ_CST);
+	assert_int_equal(ask_own(t, "every=9"), 0);
+	assert_int_equal(mt_rt.hdr->control_done, word);
+	assert_int_equal(mt_rt.hdr->control_error, 0);
+	assert_int_equal(mt_rt.hdr->mode, MT_MODE_SAMPLE);
+	assert_int_equal(mt_rt.hdr->every, 9);
+}
+
+static void sampling_for_a_while_goes_back_to_what_was_before(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	struct mt_sampling before;
+	assert_int_equal(ask_own(t, "mode=sample every=7 intervals=10-20:2K,custom:3K off"), 0);
+	assert_int_equal(mt_control_sample(t, 4096, &before), 0);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 4096);
+	assert_int_equal(mt_rt.hdr->every, 0);
+	assert_int_equal(mt_rt.policy.wishes.range_count, 0);
+	assert_int_equal(mt_rt.policy.wishes.custom_interval_bytes, 0);
+	assert_int_equal(mt_rt.hdr->control & 1, 1);
+	assert_int_equal(ask_own(t, "label=meanwhile"), 0);
+	assert_int_equal(mt_control_sample_end(t, &before), 0);
+	assert_int_equal(mt_rt.hdr->every, 7);
+	assert_int_equal(mt_rt.policy.wishes.range_count, 1);
+	assert_int_equal(mt_rt.policy.wishes.range[0].interval_bytes, 2048);
+	assert_int_equal(mt_rt.policy.wishes.custom_interval_bytes, 3072);
+	assert_int_equal(mt_rt.hdr->control & 1, 0);
+	assert_string_equal(mt_rt.policy.wishes.label, "meanwhile");
+}
+
+static void what_is_asked_for_during_sampling_stays(void **state)
+{
+	static const char *const words[] = {"mode=stats", "mode=sample interval=1K",
+					    "mode=sample every=4", "mode=sample intervals=1-2:1K"};
+	for (size_t i = 0; i < MT_ARRAY_LEN(words); i++) {
+		struct mt_thread *t = fixture_thread();
+		struct mt_sampling before;
+		assert_int_equal(ask_own(t, "mode=full"), 0);
+		assert_int_equal(mt_control_sample(t, 4096, &before), 0);
+		assert_int_equal(ask_own(t, words[i]), 0);
+		assert_int_equal(mt_control_sample_end(t, &before), 0);
+		assert_int_not_equal(mt_rt.hdr->mode, MT_MODE_FULL);
+		assert_int_equal(ask_own(t, "mode=full every=1 interval=512K"), 0);
+		mt_rt.policy.wishes.every = mt_rt.policy.wishes.range_count = 0;
+	}
+}
+
+static void refusals_beyond_the_log_keep_no_text(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	for (int i = 0; i < MT_CHANGES_MAX; i++)
+		assert_int_equal(ask_own(t, "jump"), -MT_EINVAL);
+	uint64_t used = mt_rt.region[MT_REGION_STRINGS]->used;
+	assert_int_equal(ask_own(t, "jump"), -MT_EINVAL);
+	assert_int_equal(mt_rt.region[MT_REGION_STRINGS]->used, used);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, fixture_teardown)
 
 int main(void)
@@ -262,6 +376,12 @@ int main(void)
 		TEST(memory_near_its_bound_doubles_the_interval),
 		TEST(the_log_is_bounded),
 		TEST(more_intervals_than_regimes_are_refused),
+		TEST(the_program_itself_is_obeyed_at_once),
+		TEST(the_program_itself_is_refused_like_others),
+		TEST(a_request_from_outside_goes_before_the_programs_own),
+		TEST(sampling_for_a_while_goes_back_to_what_was_before),
+		TEST(what_is_asked_for_during_sampling_stays),
+		TEST(refusals_beyond_the_log_keep_no_text),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,6 +41,7 @@ static void an_empty_environment_gives_the_defaults(void **state)
 	assert_int_equal(options.max_bytes, 0);
 	assert_int_equal(options.leak_threshold, 4096);
 	assert_int_equal(options.verify, 0);
+	assert_int_equal(options.profile_rate_s, 60);
 	assert_string_equal(options.state_dir, "");
 	assert_string_equal(options.text, "depth=64 follow=all");
 	assert_string_equal(error, "");
@@ -61,10 +62,10 @@ static void modes_are_full_off_and_leak_report(void **state)
 
 static void every_option_is_understood(void **state)
 {
-	assert_int_equal(
-		read_words("depth=7 follow=none heaps=malloc,brk min-size=16 max-size=2M "
-			   "max-overhead=1G leak-threshold=3K output=/tmp/%p.mtk verify=5"),
-		0);
+	assert_int_equal(read_words("depth=7 follow=none heaps=malloc,brk min-size=16 max-size=2M "
+				    "max-overhead=1G leak-threshold=3K output=/tmp/%p.mtk verify=5 "
+				    "profile-rate=0"),
+			 0);
 	assert_int_equal(options.depth, 7);
 	assert_int_equal(options.follow, 0);
 	assert_int_equal(options.heaps, 5);
@@ -73,6 +74,7 @@ static void every_option_is_understood(void **state)
 	assert_int_equal(options.max_bytes, 1 << 30);
 	assert_int_equal(options.leak_threshold, 3072);
 	assert_int_equal(options.verify, 5);
+	assert_int_equal(options.profile_rate_s, 0);
 	assert_string_equal(options.output, "/tmp/%p.mtk");
 	assert_string_equal(
 		options.text,
@@ -151,6 +153,8 @@ static void a_bad_word_is_named_in_one_line(void **state)
 		"verify=0",
 		"verify=4294967296",
 		"output=",
+		"profile-rate=",
+		"profile-rate=86401",
 		"colour=red",
 		"=3",
 		"depth==3",
