@@ -32,7 +32,12 @@
 #define ALIVE_NS 100000000ull /* a process is asked for at most that often */
 #define UNREADY_NS 20000000ull
 #define STRAYS_NS 10000000000ull
-enum { DIRS_MAX = 64, NAME_BYTES = 256, UNREADY_TRIES = 50 };
+enum {
+	DIRS_MAX = 64,
+	NAME_BYTES = 256,
+	UNREADY_TRIES = 50,
+	MODES_MINOR = 1, /* from this version on the mode is stored last */
+};
 
 struct dir {
 	char *path; /* owned; for messages */
@@ -259,7 +264,8 @@ static enum state look_into(struct mt_companion *c, struct known *k, int fd)
 	struct mt_state_header h;
 
 	if (mt_mtk_read_header_fd(fd, k->path, &h, NULL) || !h.pid || !h.proc_start ||
-	    !memcmp(h.boot_id, no_boot_id, sizeof(no_boot_id)))
+	    !memcmp(h.boot_id, no_boot_id, sizeof(no_boot_id)) ||
+	    (h.version_minor >= MODES_MINOR && !h.first_mode))
 		return UNREADY;
 	if (!is_ours(c, k, &h))
 		return FOREIGN;

@@ -78,9 +78,11 @@ static int fill_table(const struct mt_watch *w, struct mt_mts_table *table)
 static void fill_point(const struct mt_watch *w, const struct mt_state_header *h, uint32_t reason,
 		       struct mt_series_point *p)
 {
+	uint32_t mode = h->mode ? h->mode : h->first_mode; /* it just starts */
+
 	*p = (struct mt_series_point){
 		.reason = reason,
-		.is_usable = h->mode == MT_MODE_STATS || h->mode == MT_MODE_SAMPLE,
+		.is_usable = mode == MT_MODE_STATS || mode == MT_MODE_SAMPLE,
 		.time_ns = w->read_ns > h->mono_start_ns ? w->read_ns - h->mono_start_ns : 0,
 		.wall_ns = wall_ns(),
 		.live_bytes = positive(w->live_bytes),

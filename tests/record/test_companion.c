@@ -98,6 +98,8 @@ static int teardown(void **state)
 	return system(command);
 }
 
+static uint32_t first_mode = MT_MODE_FULL; /* of files that are added; 0: it just starts */
+
 static void add_file(const char *name, pid_t pid)
 {
 	struct mtk_builder *b = mtk_builder_sample();
@@ -110,6 +112,7 @@ static void add_file(const char *name, pid_t pid)
 	h->pid = pid;
 	h->proc_start = 1;
 	h->end_kind = MT_END_RUNNING;
+	h->first_mode = first_mode;
 	assert_int_equal(mt_process_boot_id(h->boot_id), 0);
 	if (pid != DEAD_PID) {
 		assert_int_equal(mt_process_read(pid, &process), 0);
@@ -279,6 +282,9 @@ static void other_files_and_unfinished_headers_are_left_alone(void **state)
 	snprintf(path, sizeof(path), "%s/8.1.mtk", dir);
 	assert_int_equal(symlink("1.1.mtk", path), 0);
 	add_file("1.1.mtk", getpid());
+	first_mode = 0;
+	add_file("2.1.mtk", getpid());
+	first_mode = MT_MODE_FULL;
 	c = start(1000000);
 	wait_for(&see("1.1.mtk")->due, 3);
 	mt_companion_stop(c);
