@@ -157,8 +157,8 @@ const char *mt_words_note(uint32_t bit)
 		      "passed meanwhile",
 		[9] = "--guard-sampled had no effect: the allocator is not the C library's own, or "
 		      "there was no memory for the pool",
-		[10] = "the allocator may not be asked for usable sizes (AddressSanitizer): statistics "
-		       "count blocks, but no bytes",
+		[10] = "the allocator may not be asked for usable sizes (AddressSanitizer): "
+		       "statistics count blocks, but no bytes",
 	};
 	return word(words, MT_ARRAY_LEN(words), bit, NULL);
 }

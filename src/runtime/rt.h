@@ -92,7 +92,12 @@ struct mt_stream {
 	uint64_t lost;      /* events since the last buffer */
 	uint32_t highest;   /* cell in the stream */
 	uint32_t far_freed; /* sequence of the last block that was freed by a far code */
-	uint64_t near[128]; /* cell << 32 | size: see mt_stream_hash() */
+};
+
+/* cell << 32 | size: see mt_stream_hash(). Apart, so that threads which do not record never touch
+ * it. */
+struct mt_stream_slots {
+	uint64_t near[128];
 	uint64_t far[1024];
 };
 #define MT_STREAM_BEFORE_REALLOC 0x80000000u
@@ -159,6 +164,7 @@ struct mt_thread {
 	struct mt_cell_entry small_map[16];
 	struct mt_stream stream;
 	struct mt_capture capture;
+	struct mt_stream_slots stream_slots;
 };
 
 /* Who called a hooked function: state of the caller right after the call returns. */
@@ -229,6 +235,7 @@ struct mt_rt {
 	char state_dir[256];
 	char state_path[320];
 	size_t file_bytes;
+	uint64_t region_align;              /* of the regions in the file */
 	struct mt_state_header *parent_hdr; /* forked child without a file yet: its parent's */
 	struct mt_state_region *region[MT_REGIONS]; /* by enum mt_state_region_kind */
 

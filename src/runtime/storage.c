@@ -35,7 +35,7 @@ static const struct plan plan[] = {
 	{MT_REGION_LARGE, sizeof(struct mt_state_large), 512, 4 << 20},
 	{MT_REGION_LIVE, sizeof(struct mt_state_live), 8192, 128ull << 20},
 	{MT_REGION_STATS, sizeof(struct mt_state_stats), 64, 65535},
-	{MT_REGION_BIG, sizeof(struct mt_state_big), MT_BIG_SLOTS, MT_BIG_SLOTS},
+	{MT_REGION_BIG, sizeof(struct mt_state_big), 1, MT_BIG_SLOTS},
 	{MT_REGION_REGIMES, sizeof(struct mt_state_regime), 16, MT_REGIMES_MAX},
 	{MT_REGION_SAMPLED, sizeof(struct mt_state_sampled), 512, 4 << 20},
 	{MT_REGION_CHANGES, sizeof(struct mt_state_change), 64, MT_CHANGES_MAX},
@@ -63,6 +63,20 @@ static uint64_t wanted(const struct plan *p)
 }
 
 /*
+ * Regions begin at the largest page size that a kernel may have, so that each can be unmapped by
+ * itself. Under a limit there is no room for that; x86-64 has pages of 4 KiB only.
+ */
+static uint64_t alignment(unsigned shift)
+{
+#if defined(__x86_64__)
+	return shift ? 4096 : 65536;
+#else
+	(void)shift;
+	return 65536;
+#endif
+}
+
+/*
  * Lays the regions out with capacities divided by 2^shift; returns the file's size. Threads lose
  * least: without a row none of a thread's events would be in any total.
  */
@@ -73,12 +87,10 @@ static uint64_t lay_out(struct mt_state_region *region, unsigned shift)
 		struct mt_state_region *r = &region[i];
 		r->kind = plan[i].kind;
 		r->elem_bytes = plan[i].elem_bytes;
-		int is_threads =
-			plan[i].kind == MT_REGION_THREADS || plan[i].kind == MT_REGION_STATS;
-		unsigned by = is_threads ? shift / 2 : shift;
+		unsigned by = plan[i].kind == MT_REGION_THREADS ? shift / 2 : shift;
 		r->capacity = MT_MAX(wanted(&plan[i]) >> by, plan[i].least);
 		r->offset = at;
-		at = MT_ALIGN_UP(at + r->capacity * r->elem_bytes, 65536);
+		at = MT_ALIGN_UP(at + r->capacity * r->elem_bytes, alignment(shift));
 	}
 	return at;
 }
@@ -230,6 +242,7 @@ static int map_file(int fd)
 		return (int)at;
 	mt_rt.hdr = (struct mt_state_header *)at;
 	mt_rt.file_bytes = size;
+	mt_rt.region_align = alignment(shift);
 	mt_sys_madvise(mt_rt.hdr, size, MT_MADV_DONTDUMP);
 	err = populate(0, MT_STATE_HEADER_BYTES);
 	if (err)
@@ -330,7 +343,7 @@ void mt_storage_unlink(void)
 /* End of a region's address space, as an offset in the mapping. */
 static uint64_t region_end(const struct mt_state_region *r)
 {
-	return MT_ALIGN_UP(r->offset + r->capacity * r->elem_bytes, 65536);
+	return MT_ALIGN_UP(r->offset + r->capacity * r->elem_bytes, mt_rt.region_align);
 }
 
 void mt_storage_trim(uint64_t keep_bytes)
@@ -340,7 +353,8 @@ void mt_storage_trim(uint64_t keep_bytes)
 		/* blocks are what a program has most of */
 		uint64_t part = r->kind == MT_REGION_LIVE ? keep_bytes / 2 : keep_bytes / 20;
 		uint64_t share = MT_MAX(r->committed_bytes * 2, part);
-		uint64_t end = region_end(r), keep = MT_ALIGN_UP(r->offset + share, 65536);
+		uint64_t end = region_end(r);
+		uint64_t keep = MT_ALIGN_UP(r->offset + share, mt_rt.region_align);
 		if (keep >= end)
 			continue;
 		/* capacity first: nobody may be handed what is going */

@@ -300,6 +300,7 @@ static struct mt_stream_buffer *exchange(struct mt_stream_buffer *old)
 static void begin_buffer(struct mt_thread *t, struct mt_stream_buffer *b, uint32_t unit)
 {
 	struct mt_stream *s = &t->stream;
+	struct mt_stream_slots *slots = &t->stream_slots;
 	b->head = (struct mt_stream_block){
 		.kind = MT_STREAM_EVENTS,
 		.thread = t->number,
@@ -317,9 +318,9 @@ static void begin_buffer(struct mt_thread *t, struct mt_stream_buffer *b, uint32
 	s->used = 0;
 	s->far_freed = s->sequence;
 	for (uint32_t i = 0; i < MT_STREAM_NEAR_SLOTS; i++)
-		s->near[i] = 0;
+		slots->near[i] = 0;
 	for (uint32_t i = 0; i < MT_STREAM_FAR_SLOTS; i++)
-		s->far[i] = 0;
+		slots->far[i] = 0;
 }
 
 enum { LAST_PLACE = MT_STREAM_CODE_BYTES - MT_STREAM_EVENT_MAX };
@@ -479,7 +480,7 @@ void mt_stream_new_owner(struct mt_thread *t, int fresh)
 	uint32_t number = !fresh && s->row == t->number ? s->number : 0;
 	if (!fresh && s->buffer)
 		hand_over(s->buffer);
-	mt_mem_zero(s, offsetof(struct mt_stream, near));
+	mt_mem_zero(s, sizeof(*s));
 	s->row = t->number;
 	s->number = number;
 	s->sequence = (uint32_t)t->row->totals[MT_CLASS_MALLOC].allocs;

@@ -55,18 +55,26 @@ MT_INLINE void mt_stream_go_slow(struct mt_thread *t)
 	t->stream.end = 0;
 }
 
+/* Of the same thread. */
+MT_INLINE struct mt_stream_slots *mt_stream_slots(struct mt_stream *s)
+{
+	return (struct mt_stream_slots *)((char *)s + offsetof(struct mt_thread, stream_slots) -
+					  offsetof(struct mt_thread, stream));
+}
+
 /* The event of an allocation that is in no near slot; it comes into one. Its bytes. */
 MT_INLINE uint32_t mt_stream_put_unknown(struct mt_stream *s, uint8_t *at, uint64_t key,
 					 uint64_t hash)
 {
 	uint32_t far = mt_stream_far(hash), cell = (uint32_t)(key >> 32);
-	s->near[mt_stream_near(hash)] = key;
-	if (s->far[far] == key) {
+	struct mt_stream_slots *slots = mt_stream_slots(s);
+	slots->near[mt_stream_near(hash)] = key;
+	if (slots->far[far] == key) {
 		at[0] = (uint8_t)(MT_CODE_KNOWN2 + (far >> 8));
 		at[1] = (uint8_t)far;
 		return 2;
 	}
-	s->far[far] = key;
+	slots->far[far] = key;
 	at[0] = MT_CODE_ALLOC;
 	uint8_t *end = mt_stream_varint(at + 1, cell == s->highest + 1 ? 0 : cell);
 	s->highest = MT_MAX(s->highest, cell);
@@ -82,7 +90,7 @@ MT_INLINE void mt_stream_put_alloc(struct mt_stream *s, uint32_t cell, uint32_t 
 	uint64_t key = (uint64_t)cell << 32 | size, hash = mt_stream_hash(key);
 	uint32_t near = mt_stream_near(hash);
 	s->sequence++;
-	if (MT_LIKELY(s->near[near] == key)) {
+	if (MT_LIKELY(mt_stream_slots(s)->near[near] == key)) {
 		*at = (uint8_t)near;
 		used++;
 	} else {

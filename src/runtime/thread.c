@@ -12,6 +12,7 @@
 #include "runtime/light.h"
 #include "runtime/lock.h"
 #include "runtime/record.h"
+#include "runtime/sites.h"
 #include "runtime/storage.h"
 #include "runtime/stream.h"
 
@@ -167,6 +168,8 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	t->interval_bytes = t->every = 0;
 	t->family = 0;
 	t->peak_resets = mt_rt.policy.peak_resets;
+	if (fresh)
+		t->stacks_filter = mt_site_filter_count();
 	t->until_tick = 1;
 	t->memo_at = (uint32_t)t->capture.counts.captures + MEMO_AFTER;
 	t->row->tid = tid;

@@ -1470,7 +1470,8 @@ def bound_threads(bench):
     count = 700
     state, run, did = _fill(bench, "threads", count, limit=1 * MIB)
     rows = _capacity(state, mtk.THREADS)
-    bench.expect("rows", (len(state.thread) - 1, state.threads_seen), (rows, rows))
+    # threads without a row that still free at their end may get that of one that is gone
+    bench.expect("rows", (len(state.thread) - 1, state.threads_seen >= rows), (rows, True))
     recorded = sum(t.totals[mtk.MALLOC].allocs for t in state.thread[2:])
     bench.expect("allocations of threads with a row", recorded, (rows - 1) * each)
     lost = state.lost["thread_full"]

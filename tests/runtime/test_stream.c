@@ -310,7 +310,7 @@ static void an_event_that_was_left_by_a_jump_spoils_no_other(void **state)
 	uint32_t cell = newest_cell(t, 0x10000, 24);
 	/* as if an allocation of 40 bytes there had come as far as the slots */
 	uint64_t key = (uint64_t)cell << 32 | 40, hash = mt_stream_hash(key);
-	t->stream.near[mt_stream_near(hash)] = t->stream.far[mt_stream_far(hash)] = key;
+	t->stream_slots.near[mt_stream_near(hash)] = t->stream_slots.far[mt_stream_far(hash)] = key;
 	mt_thread_renew(t);
 	take_in(t, 0x20000, 40, SITE(1));
 	let_go(t, 0x10000);
