@@ -19,6 +19,12 @@ void *__real_valloc(size_t size) __attribute__((weak));
 void *__real_pvalloc(size_t size) __attribute__((weak));
 size_t malloc_usable_size(void *p) __attribute__((weak));
 
+/* A program's references to memtrack.h are weak: they take nothing out of an archive. This one
+ * does.
+ */
+int memtrack_control(const char *words);
+__attribute__((used)) static int (*const interface)(const char *words) = memtrack_control;
+
 void mt_wrap_originals(struct mt_originals *ret_originals)
 {
 	*ret_originals = (struct mt_originals){

@@ -23,6 +23,7 @@ int main(void)
 	}
 #ifdef ENABLE_MEMTRACK
 	puts("tracked: yes");
+	printf("control %d\n", memtrack_control("label=main"));
 #else
 	puts("tracked: no");
 #endif
