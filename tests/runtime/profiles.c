@@ -90,6 +90,16 @@ static void ask(const char *who, const struct memtrack_profile_request *q)
 	print(who, &r);
 }
 
+/* Says so before: the callback may come first. */
+static void start(const struct memtrack_profile_request *q)
+{
+	static char name[] = "callback";
+	puts("start");
+	int error = memtrack_profile_async(q, done, name);
+	if (error)
+		printf("not started %d\n", error);
+}
+
 static void snapshot(const char *tag, const char *directory)
 {
 	struct memtrack_profile_result r;
@@ -218,7 +228,6 @@ static void join(void)
 
 static void step(char *text)
 {
-	static char name[] = "callback";
 	char *field[6];
 	split(text, field);
 	struct memtrack_profile_request q = request_of(field);
@@ -227,7 +236,7 @@ static void step(char *text)
 	else if (!strcmp(field[0], "sample"))
 		ask("sample", &q);
 	else if (!strcmp(field[0], "start"))
-		printf("start %d\n", memtrack_profile_async(&q, done, name));
+		start(&q);
 	else if (!strcmp(field[0], "snapshot"))
 		snapshot(field[1], field[2]);
 	else if (!strcmp(field[0], "wait"))

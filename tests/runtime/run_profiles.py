@@ -78,7 +78,7 @@ def report_names_the_leak(bench, path):
 def a_leak_is_sampled_and_the_callback_gets_the_file(bench):
     for program in ("profiles", "profiles_cxx"):
         lines = bench.run("start:200:4096:slow-start:@", "join", "leak:1000", program=program, words="mode=stats")
-        bench.expect(program, lines, ["start 0", "callback NONE 0 @/slow-start-1"])
+        bench.expect(program, lines, ["start", "callback NONE 0 @/slow-start-1"])
         path, = bench.files()
         bench.expect("mode of the file", os.stat(path).st_mode & 0o7777, 0o600)
         profile = mtk.State(path)
@@ -107,7 +107,7 @@ def what_was_before_comes_back(bench):
     bench.expect("mode", bench.state.mode, mtk.MODE_SAMPLE)
     bench.expect("regimes", [(r.kind, r.every, r.interval_bytes) for r in bench.state.regime[1:]], [(BY_COUNT, 7, 0), (BY_BYTES, 0, 64)])
     lines = bench.run("start:20000:4096:y:@", "wait:3", "control:mode=stats", "cancel:y", "join", words="mode=full")
-    bench.expect("lines", lines, ["start 0", "control 0", "cancel 0", "callback CANCELED 0 -"])
+    bench.expect("lines", lines, ["start", "control 0", "cancel 0", "callback CANCELED 0 -"])
     bench.expect("what was asked for meanwhile stays", bench.state.mode, mtk.MODE_STATS)
 
 
@@ -123,7 +123,7 @@ def the_words_of_a_controller_are_taken_at_once(bench):
 def one_request_at_a_time_and_it_can_be_canceled(bench):
     lines = bench.run("cancel:x", "start:60000:4096:x:@", "wait:3", "sample:1:1:z:@", "cancel:y", "cancel:x", "join",
                       "cancel:x", "sample:1:1:z:@")
-    bench.expect("lines", lines, ["cancel -2", "start 0", "sample IN_PROGRESS 0 -", "cancel -2", "cancel 0",
+    bench.expect("lines", lines, ["cancel -2", "start", "sample IN_PROGRESS 0 -", "cancel -2", "cancel 0",
                                   "callback CANCELED 0 -", "cancel -2", "sample NONE 0 @/z-2"])
     bench.expect("mode", bench.state.mode, mtk.MODE_FULL)
 
@@ -178,7 +178,7 @@ def a_full_disk_leaves_no_file(bench):
 def a_forked_child_has_no_request(bench):
     lines = bench.run("start:60000:4096:x:@", "wait:3", "fork:@/child", "cancel:x", "join")
     bench.expect("lines", lines,
-                 ["start 0", "child cancel -2 snapshot 0", "child 0", "cancel 0", "callback CANCELED 0 -"])
+                 ["start", "child cancel -2 snapshot 0", "child 0", "cancel 0", "callback CANCELED 0 -"])
     child = mtk.State(os.path.join(bench.out, "child"))
     bench.expect("mode of the child", child.mode, mtk.MODE_FULL)
     bench.expect("its blocks", len([b for b in child.blocks() if b.size == 1000]), 5)
@@ -186,7 +186,7 @@ def a_forked_child_has_no_request(bench):
 
 def without_tracking_it_is_unsupported(bench):
     steps = ("sample:1:1:a:@", "start:1:1:a:@", "join", "cancel:a", "control:mode=stats")
-    wanted = ["sample UNSUPPORTED 38 -", "start 0", "callback UNSUPPORTED 38 -", "cancel -38", "control -38"]
+    wanted = ["sample UNSUPPORTED 38 -", "start", "callback UNSUPPORTED 38 -", "cancel -38", "control -38"]
     for program in ("profiles", "profiles_cxx"):
         bench.expect("bare", bench.run(*steps, tracked=False, program=program), wanted)
         bench.expect("off", bench.run(*steps, program=program, MEMTRACK_MODE="off"), wanted)
