@@ -36,7 +36,7 @@
 enum run_mode { MODE_FULL, MODE_SAMPLE, MODE_STATS, MODE_RECORD }; /* as in --mode's choices */
 static const char *const mode_words[] = {"full", "sample", "stats", "record"};
 enum { RECORD_BUFFERS_MOST = 1 << 30 };
-enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_NONE };
+enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_PEAK, REPORT_NONE };
 
 struct run_options {
 	int mode, follow, report, format, record_keep, guard_side, on_error;
@@ -245,8 +245,15 @@ static const struct mt_option options[] = {
 	 .argument = "WHAT",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = AT(report),
-	 .choices = "leaks|summary|none",
-	 .help = "report at the end: leaks (default), summary (totals only) or none"},
+	 .choices = "leaks|summary|peak|none",
+	 .help = "report at the end: leaks (default), summary (totals only), peak (what was live "
+		 "when most was) or none"},
+	{.name = "dump-at-max",
+	 .kind = MT_OPTION_SET,
+	 .offset = AT(report),
+	 .set_value = REPORT_PEAK,
+	 .is_synonym = true,
+	 .help = "the same as --report=peak"},
 	{.name = "report-file",
 	 .argument = "FILE",
 	 .kind = MT_OPTION_TEXT,
@@ -753,11 +760,15 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 			    : o->quiet ? MT_LOAD_WARN_NONE
 				       : MT_LOAD_WARN_SOME,
 	};
+	static const enum mt_show shows[] = {[REPORT_LEAKS] = MT_SHOW_LEAKS,
+					     [REPORT_SUMMARY] = MT_SHOW_SUMMARY,
+					     [REPORT_PEAK] = MT_SHOW_PEAK,
+					     [REPORT_NONE] = MT_SHOW_LEAKS};
 	struct mt_report_leaks leaks = {0};
 	struct mt_report report = {
 		.profiles = loaded->profile,
 		.profile_count = (uint32_t)loaded->count,
-		.show = o->report == REPORT_SUMMARY ? MT_SHOW_SUMMARY : MT_SHOW_LEAKS,
+		.show = shows[o->report],
 		.top = (uint32_t)o->top,
 		.stack = (uint32_t)o->stack,
 		.leak_threshold_bytes = o->leak_threshold_bytes,
