@@ -75,14 +75,23 @@ def check_measure(tap, full, samples, show):
     tap.ok("sampled sites rank and lie as the full record says: %s" % show, problems)
 
 
+def other_counts(report, truth):
+    """
+    Where the counts are not those of full mode. A free of a block that nobody saw come (the loader's, with
+    LD_LIBRARY_PATH) is unknown there; statistics cannot tell it from any other.
+    """
+    unseen = truth["unknown_frees"]
+    wanted = {"total_alloc": truth["total_alloc"], "total_free": truth["total_free"] + unseen,
+              "live_count": truth["live_count"] - unseen, "reallocs": truth["reallocs"]}
+    return ["%s is %d, not %d" % (name, report[name], value) for name, value in wanted.items() if report[name] != value]
+
+
 def check_totals(tap, full, samples):
     """Counts are exact; usable bytes are a little more than what was asked for."""
     truth, problems = full.report(), []
     for number, sample in enumerate(samples):
         report = sample.report()
-        for name in ("total_alloc", "total_free", "live_count", "reallocs"):
-            if report[name] != truth[name]:
-                problems.append("run %d: %s is %d, not %d" % (number, name, report[name], truth[name]))
+        problems += ["run %d: %s" % (number, p) for p in other_counts(report, truth)]
         for name in ("total_alloc_bytes", "live_bytes", "peak_bytes"):
             if not truth[name] <= report[name] <= 1.5 * truth[name]:
                 problems.append("run %d: %s is %d usable bytes for %d" % (number, name, report[name], truth[name]))
@@ -91,10 +100,8 @@ def check_totals(tap, full, samples):
 
 
 def check_statistics(tap, full, counted):
-    truth, report, problems = full.report(), counted.report(), []
-    for name in ("total_alloc", "total_free", "live_count"):
-        if report[name] != truth[name]:
-            problems.append("%s is %d, not %d" % (name, report[name], truth[name]))
+    truth, report = full.report(), counted.report()
+    problems = other_counts(report, truth)
     if sum(size["allocs"] for size in report["sizes"]) != truth["total_alloc"]:
         problems.append("the size classes do not add up")
     if sum(thread["allocs"] for thread in report["threads"]) != truth["total_alloc"]:
