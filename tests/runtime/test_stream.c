@@ -64,6 +64,7 @@ static struct mt_thread *recording_thread(void)
 {
 	struct mt_thread *t = fixture_thread();
 	t->streaming = 1;
+	mt_rt.no_ticks = 1; /* time is what the test says */
 	return t;
 }
 
@@ -210,7 +211,6 @@ static void an_ordinary_event_is_a_byte(void **state)
 {
 	struct mt_thread *t = recording_thread();
 	uint32_t count;
-	mt_rt.no_ticks = 1; /* time that passes has codes of its own */
 	for (int i = 0; i < 1000; i++)
 		take_in(t, address_of(1), 24, SITE(1)), let_go(t, address_of(1));
 	assert_int_equal(buffers(&count)[1].head.stored_bytes, 2000 + 2); /* the first names it */
