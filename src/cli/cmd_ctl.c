@@ -367,7 +367,7 @@ const struct mt_command mt_cmd_ctl = {
 		"when. With words it changes them while the process runs: it writes the request "
 		"into the state file, and the program takes it over with its next allocation or "
 		"free. No signal is sent and nothing stops.\n\n"
-		"on, off: record, or not. mode=full|sample|stats|check|record: what is recorded "
+		"on, off: record, or not. mode=full|sample|stats|record: what is recorded "
 		"of new blocks, as of 'memtrack run'. interval=SIZE: mean distance of sampled "
 		"bytes. every=N: sample every Nth allocation instead. modules=LIST: record "
 		"allocations whose caller is in such modules, +GLOB or -GLOB separated by commas; "
@@ -383,7 +383,7 @@ const struct mt_command mt_cmd_ctl = {
 		"why.\n\n2: the command line was not understood.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-run(1), memtrack-ps(1), memtrack-top(1)",
-	.operand_words = "on off mode=full mode=sample mode=stats mode=check mode=record interval= "
+	.operand_words = "on off mode=full mode=sample mode=stats mode=record interval= "
 			 "every= modules= label= reset-peak snapshot",
 	.run = run,
 };

@@ -34,12 +34,12 @@ enum { LABEL_MAX = 127, MODULES_MAX = 511, EVERY_MAX = 65536, RANGES_MAX = 4, MA
 
 static int add_mode(struct mt_buf *text, const char *value, struct mt_err *err)
 {
-	static const char *const modes[] = {"full", "sample", "stats", "check", "record"};
+	static const char *const modes[] = {"full", "sample", "stats", "record"};
 
 	for (size_t i = 0; i < MT_ARRAY_LEN(modes); i++)
 		if (!strcmp(value, modes[i]))
 			return mt_buf_printf(text, "mode=%s ", value);
-	return mt_err_set(err, -EINVAL, "'mode=%s' is none of mode=full|sample|stats|check|record",
+	return mt_err_set(err, -EINVAL, "'mode=%s' is none of mode=full|sample|stats|record",
 			  value);
 }
 
