@@ -118,10 +118,10 @@ static int read_label(struct word w, char *to, size_t bytes)
 		if (c == '%') {
 			int high = i + 2 < w.len ? hex_digit(w.at[i + 1]) : -1;
 			int low = high >= 0 ? hex_digit(w.at[i + 2]) : -1;
+			if (high < 0 || low < 0 || !(high | low))
+				return -MT_EINVAL;
 			c = high << 4 | low;
 			i += 2;
-			if (high < 0 || low < 0 || !c)
-				return -MT_EINVAL;
 		}
 		if (n + 1 >= bytes)
 			return -MT_EINVAL;
