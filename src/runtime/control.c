@@ -156,6 +156,15 @@ static uint32_t mode_for_now(uint32_t mode)
 	return mode == MT_MODE_SAMPLE && mt_rt.options.min_anon_bytes ? MT_MODE_STATS : mode;
 }
 
+/* The text before stays readable for who is at it. */
+static void set_modules_locked(const char globs[MT_WISH_TEXT])
+{
+	struct mt_policy *p = &mt_rt.policy;
+	p->modules_text = !p->modules_text;
+	mt_mem_copy(p->modules[p->modules_text], globs, MT_WISH_TEXT);
+	mt_site_set_filter(p->modules[p->modules_text]);
+}
+
 int mt_control_begin(void)
 {
 	struct mt_policy *p = &mt_rt.policy;
@@ -170,9 +179,7 @@ int mt_control_begin(void)
 	if (err)
 		return err;
 	p->label = p->wishes.label[0] ? mt_site_label(p->wishes.label) : 0;
-	mt_mem_copy(p->modules[0], p->wishes.modules, sizeof(p->wishes.modules));
-	p->modules_text = 0;
-	mt_site_set_filter(p->modules[0]);
+	set_modules_locked(p->wishes.modules);
 	mt_rt.hdr->first_mode = p->wishes.mode;
 	publish_locked();
 	return 0;
@@ -222,11 +229,8 @@ static int grant_locked(const struct mt_thread *t, const struct mt_wishes *w)
 	log_text(t, MT_CHANGE_MODULES, before->modules, w->modules);
 	mt_mem_copy(&p->wishes, w, sizeof(*w));
 	p->label = label;
-	if (!same_modules) {
-		p->modules_text = !p->modules_text;
-		mt_mem_copy(p->modules[p->modules_text], w->modules, sizeof(w->modules));
-		mt_site_set_filter(p->modules[p->modules_text]);
-	}
+	if (!same_modules)
+		set_modules_locked(w->modules);
 	if (w->reset_peak)
 		reset_peak_locked(t);
 	publish_locked();

@@ -27,6 +27,17 @@ MT_INLINE int mt_is_step(int64_t live, int64_t published)
 	return (uint64_t)(live - published) + MT_PEAK_STEP - 1 > 2 * (uint64_t)(MT_PEAK_STEP - 1);
 }
 
+/* Raises a highest value that others raise too. 1: by this call. */
+MT_INLINE int mt_raise(int64_t *highest, int64_t value)
+{
+	int64_t seen = __atomic_load_n(highest, __ATOMIC_RELAXED);
+	while (value > seen)
+		if (__atomic_compare_exchange_n(highest, &seen, value, 0, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
+			return 1;
+	return 0;
+}
+
 /* The cell is about to change: keep what it held at the process's peak. */
 MT_INLINE void mt_cell_keep_at_peak(struct mt_state_cell *c)
 {

@@ -137,6 +137,14 @@ MT_NOINLINE static void *recording_malloc(size_t size)
 	return tracked_malloc(MT_FAMILY_PLAIN, size, MT_FAST_STREAM);
 }
 
+/* After mt_light_alloc(). */
+MT_INLINE void *end_light_malloc(struct mt_thread *t, void *p, size_t size, enum mt_light counted)
+{
+	if (MT_LIKELY(counted == MT_LIGHT_DONE))
+		return p;
+	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : light_malloc_slow(p, size);
+}
+
 /* Counts a block where the word before it is not to be read: the allocator's chunks have no header
  * that we know, or some blocks lie between guard pages. */
 MT_NOINLINE static void *asking_malloc(size_t size)
@@ -148,9 +156,7 @@ MT_NOINLINE static void *asking_malloc(size_t size)
 	uint64_t usable = mt_usable(MT_FAMILY_PLAIN, p);
 	enum mt_light counted =
 		usable < MT_BIG_BYTES ? mt_light_alloc(t, size, usable) : MT_LIGHT_NO;
-	if (MT_LIKELY(counted == MT_LIGHT_DONE))
-		return p;
-	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : light_malloc_slow(p, size);
+	return end_light_malloc(t, p, size, counted);
 }
 
 MT_NOINLINE static void *other_malloc(size_t size)
@@ -170,11 +176,8 @@ MT_NOINLINE static void *light_malloc(size_t size)
 	uint64_t word = mt_chunk_word(p);
 	if (MT_UNLIKELY(word & MT_CHUNK_MAPPED))
 		return light_malloc_slow(p, size);
-	enum mt_light counted =
-		mt_light_alloc(t, size, (word & ~(uint64_t)MT_CHUNK_FLAGS) - MT_CHUNK_WORD);
-	if (MT_LIKELY(counted == MT_LIGHT_DONE))
-		return p;
-	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : light_malloc_slow(p, size);
+	enum mt_light counted = mt_light_alloc(t, size, mt_chunk_usable(word));
+	return end_light_malloc(t, p, size, counted);
 }
 
 MT_INLINE void *do_malloc(enum mt_family family, size_t size)
@@ -294,8 +297,7 @@ MT_NOINLINE static void light_free(void *p)
 	if (MT_LIKELY(p != NULL)) {
 		uint64_t word = mt_chunk_word(p);
 		if (MT_LIKELY(!(word & MT_CHUNK_MAPPED)))
-			counted = mt_light_free(t, p,
-						(word & ~(uint64_t)MT_CHUNK_FLAGS) - MT_CHUNK_WORD);
+			counted = mt_light_free(t, p, mt_chunk_usable(word));
 	}
 	end_light_free(t, p, counted);
 }

@@ -16,13 +16,8 @@ void mt_light_publish(struct mt_state_stats *s)
 	int64_t now_live = s->live_bytes, change = now_live - s->published;
 	s->published = now_live;
 	int64_t live = __atomic_add_fetch(&h->stats_live_published, change, __ATOMIC_RELAXED);
-	int64_t peak = __atomic_load_n(&h->stats_peak_bytes, __ATOMIC_RELAXED);
-	while (live > peak)
-		if (__atomic_compare_exchange_n(&h->stats_peak_bytes, &peak, live, 0,
-						__ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-			__atomic_store_n(&h->stats_peak_unit, mt_now(), __ATOMIC_RELAXED);
-			break;
-		}
+	if (mt_raise(&h->stats_peak_bytes, live))
+		__atomic_store_n(&h->stats_peak_unit, mt_now(), __ATOMIC_RELAXED);
 }
 
 static void publish_own(struct mt_thread *t)
@@ -148,11 +143,6 @@ static uint64_t checked_usable(const struct mt_thread *t, const void *p)
 	return usable;
 }
 
-static struct mt_state_size_class *class_of(const struct mt_thread *t, uint64_t usable)
-{
-	return &t->stats->size_class[mt_state_size_bucket(usable)];
-}
-
 /* The block covers a point, or is one that is always recorded: its regime. 0: neither. */
 static uint32_t sampled_by(struct mt_points *points, struct mt_thread *t, size_t size)
 {
@@ -214,7 +204,7 @@ uint32_t mt_light_take(struct mt_thread *t, const void *p, size_t size)
 		mt_thread_tick(t);
 		list_big(t, (uint64_t)p, usable);
 	}
-	if (mt_light_count_alloc(t, class_of(t, usable), usable)) {
+	if (mt_light_count_alloc(t, mt_light_any_class(t, usable), usable)) {
 		mt_thread_tick(t);
 		publish_own(t);
 		mt_control_watch(t);
@@ -234,7 +224,7 @@ void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable)
 	}
 	if (usable >= MT_BIG_BYTES)
 		unlist_big((uint64_t)p);
-	if (mt_light_count_free(t, class_of(t, usable), usable))
+	if (mt_light_count_free(t, mt_light_any_class(t, usable), usable))
 		publish_own(t);
 }
 
@@ -248,17 +238,14 @@ uint32_t mt_light_sequence(const struct mt_thread *t)
 
 /* --- forks --------------------------------------------------------------------------------- */
 
-void mt_light_sum_up(const struct mt_state_header *hdr)
+void mt_light_sum_up(void)
 {
-	const struct mt_state_region *r = NULL;
-	for (int i = 0; i < MT_STATE_REGIONS_MAX && hdr->region[i].kind; i++)
-		if (hdr->region[i].kind == MT_REGION_STATS)
-			r = &hdr->region[i];
+	const struct mt_state_region *r = mt_rt.region[MT_REGION_STATS];
+	const struct mt_state_stats *all = mt_storage_base(MT_REGION_STATS);
 	mt_rt.inherited_state = MT_INHERITED_NONE;
-	if (!r || !mt_rt.counting)
+	if (!mt_rt.counting)
 		return;
 	mt_mem_zero(mt_rt.inherited, sizeof(mt_rt.inherited));
-	const struct mt_state_stats *all = (const void *)((const char *)hdr + r->offset);
 	uint64_t n = MT_MIN(r->used, r->committed_bytes / r->elem_bytes);
 	for (uint64_t i = 0; i < n; i++)
 		for (int k = 0; k < MT_SIZE_BUCKETS; k++) {

@@ -69,6 +69,12 @@ MT_INLINE struct mt_state_size_class *mt_light_class(struct mt_thread *t, uint64
 	return &t->stats->size_class[bucket];
 }
 
+/* The same for any size. */
+MT_INLINE struct mt_state_size_class *mt_light_any_class(const struct mt_thread *t, uint64_t usable)
+{
+	return &t->stats->size_class[mt_state_size_bucket(usable)];
+}
+
 /* 1: the balance has moved a step: mt_light_step() is due. */
 MT_INLINE int mt_light_count_alloc(struct mt_thread *t, struct mt_state_size_class *c,
 				   uint64_t usable)
@@ -180,7 +186,7 @@ void mt_filter_remove(uint64_t address);
  * Sums up what is live by STATS, which a child is about to inherit; in a child that was not forked
  * by fork(), what its parent has by now. Without the guard.
  */
-void mt_light_sum_up(const struct mt_state_header *hdr);
+void mt_light_sum_up(void);
 
 /* In a forked child: the calling thread's row begins with what was inherited. */
 void mt_light_inherit(struct mt_thread *t);

@@ -228,7 +228,7 @@ MT_COLD void mt_rt_child(void)
 		return;
 	}
 	if (mt_rt.inherited_state != MT_INHERITED_READY) /* not by fork(): as it is by now */
-		mt_light_sum_up(mt_rt.hdr);
+		mt_light_sum_up();
 	if (mt_rt.inherited_state == MT_INHERITED_READY)
 		mt_rt.inherited_state = MT_INHERITED_DUE;
 	/* stays mapped until this child has a file of its own: so that a failure can be counted
@@ -339,7 +339,7 @@ MT_INLINE void before_fork(void)
 {
 	notice_jump();
 	if (MT_UNLIKELY(mt_rt.counting) && mt_rt.phase == MT_RT_ON)
-		mt_light_sum_up(mt_rt.hdr);
+		mt_light_sum_up();
 }
 
 static int after_fork(int pid)

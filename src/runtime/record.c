@@ -22,14 +22,10 @@ MT_NOINLINE void mt_record_publish_live(struct mt_state_thread *row)
 	int64_t change = now_live - row->published;
 	row->published = now_live;
 	int64_t live = __atomic_add_fetch(&h->live_published, change, __ATOMIC_RELAXED);
-	int64_t peak = __atomic_load_n(&h->peak_bytes, __ATOMIC_RELAXED);
-	while (live > peak)
-		if (__atomic_compare_exchange_n(&h->peak_bytes, &peak, live, 0, __ATOMIC_RELAXED,
-						__ATOMIC_RELAXED)) {
-			__atomic_store_n(&h->peak_unit, mt_now(), __ATOMIC_RELAXED);
-			__atomic_fetch_add(&h->peak_epoch, 1, __ATOMIC_RELAXED);
-			break;
-		}
+	if (mt_raise(&h->peak_bytes, live)) {
+		__atomic_store_n(&h->peak_unit, mt_now(), __ATOMIC_RELAXED);
+		__atomic_fetch_add(&h->peak_epoch, 1, __ATOMIC_RELAXED);
+	}
 }
 
 MT_NOINLINE static void publish_site(struct mt_state_cell *c, int64_t live)
@@ -38,10 +34,7 @@ MT_NOINLINE static void publish_site(struct mt_state_cell *c, int64_t live)
 	int64_t change = live - c->published;
 	c->published = live;
 	int64_t all = __atomic_add_fetch(&s->live_published, change, __ATOMIC_RELAXED);
-	int64_t peak = __atomic_load_n(&s->peak_published, __ATOMIC_RELAXED);
-	while (all > peak && !__atomic_compare_exchange_n(&s->peak_published, &peak, all, 0,
-							  __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
+	mt_raise(&s->peak_published, all);
 }
 
 /* The thread's live bytes have changed. */
@@ -641,8 +634,7 @@ void mt_record_free_nested(struct mt_thread *t, const void *p)
 	struct mt_gone gone = {0};
 	int known = mt_record_take(t, p, &gone);
 	if (gone.counted && t->stats) /* published when the outer call, or a later one, does */
-		mt_light_count_free(t, &t->stats->size_class[mt_state_size_bucket(gone.usable)],
-				    gone.usable);
+		mt_light_count_free(t, mt_light_any_class(t, gone.usable), gone.usable);
 	if (!known)
 		return;
 	struct mt_deferred *d = reserve_deferred(t);
