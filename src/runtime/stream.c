@@ -92,15 +92,21 @@ static struct mt_stream_buffer *find_free(void)
 	return NULL;
 }
 
-/* One that was never used. */
+/*
+ * One that was never used. As soon as it is counted others may find it, as free: then the next one
+ * is tried.
+ */
 static struct mt_stream_buffer *take_fresh(void)
 {
 	const struct mt_state_region *r = mt_rt.region[MT_REGION_STREAM];
-	if (__atomic_load_n(&r->used, __ATOMIC_RELAXED) >= r->capacity)
-		return NULL;
-	uint32_t at = mt_storage_take(MT_REGION_STREAM, 1);
-	/* as soon as it is counted others may find it */
-	return at && take(&buffers()[at]) ? &buffers()[at] : NULL;
+	while (__atomic_load_n(&r->used, __ATOMIC_RELAXED) < r->capacity) {
+		uint32_t at = mt_storage_take(MT_REGION_STREAM, 1);
+		if (!at)
+			return NULL;
+		if (take(&buffers()[at]))
+			return &buffers()[at];
+	}
+	return NULL;
 }
 
 static struct mt_stream_buffer *find_buffer(void)
