@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/report_options.h"
 #include "cli/run_snapshots.h"
 
 #include "base/units.h"
@@ -314,23 +315,7 @@ static const struct mt_option options[] = {
 	 .max = 255,
 	 .help = "exit with N when a memory error or a leak of at least --leak-threshold bytes is "
 		 "found (default: as the program)"},
-	{.name = "symbols",
-	 .argument = "DIR",
-	 .kind = MT_OPTION_LIST,
-	 .offset = AT(symbol_dirs),
-	 .help = "look for programs, libraries and debug files here first; may be given again"},
-	{.name = "no-symbols",
-	 .kind = MT_OPTION_FLAG,
-	 .offset = AT(no_symbols),
-	 .help = "show module+offset only"},
-	{.name = "no-cache",
-	 .kind = MT_OPTION_FLAG,
-	 .offset = AT(no_cache),
-	 .help = "neither use nor write the cache of symbols"},
-	{.name = "debuginfod",
-	 .kind = MT_OPTION_FLAG,
-	 .offset = AT(debuginfod),
-	 .help = "ask the servers in $DEBUGINFOD_URLS for missing debug files (default: never)"},
+	MT_SYMBOL_OPTION_ENTRIES(struct run_options, ),
 	{.letter = 'q',
 	 .name = "quiet",
 	 .kind = MT_OPTION_FLAG,

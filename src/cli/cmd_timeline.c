@@ -7,17 +7,10 @@
 
 #include "core/cc.h"
 
-struct timeline_options {
-	int format;
-	uint64_t top, stack;
-	struct mt_text_list symbol_dirs;
-	bool no_symbols, no_cache, debuginfod, verbose;
-	const char *output;
-};
+/* What of a report's options makes sense here. */
+static const struct mt_report_options defaults = MT_REPORT_OPTIONS_DEFAULT;
 
-static const struct timeline_options defaults = {.top = UINT64_MAX, .stack = UINT64_MAX};
-
-#define AT(member) offsetof(struct timeline_options, member)
+#define AT(member) offsetof(struct mt_report_options, member)
 
 static const struct mt_option options[] = {
 	{.name = "top",
@@ -32,23 +25,7 @@ static const struct mt_option options[] = {
 	 .offset = AT(stack),
 	 .max = MT_REPORT_STACK_MAX,
 	 .help = "frames of each call stack to show (default 16 in text, all in machine formats)"},
-	{.name = "symbols",
-	 .argument = "DIR",
-	 .kind = MT_OPTION_LIST,
-	 .offset = AT(symbol_dirs),
-	 .help = "look for programs, libraries and debug files here first; may be given again"},
-	{.name = "no-symbols",
-	 .kind = MT_OPTION_FLAG,
-	 .offset = AT(no_symbols),
-	 .help = "show module+offset only"},
-	{.name = "no-cache",
-	 .kind = MT_OPTION_FLAG,
-	 .offset = AT(no_cache),
-	 .help = "neither use nor write the cache of symbols"},
-	{.name = "debuginfod",
-	 .kind = MT_OPTION_FLAG,
-	 .offset = AT(debuginfod),
-	 .help = "ask the servers in $DEBUGINFOD_URLS for missing debug files (default: never)"},
+	MT_SYMBOL_OPTION_ENTRIES(struct mt_report_options, ),
 	{.name = "json",
 	 .kind = MT_OPTION_SET,
 	 .offset = AT(format),
@@ -73,26 +50,9 @@ static const struct mt_option options[] = {
 	{0},
 };
 
-static struct mt_report_options as_report(const struct timeline_options *o)
-{
-	struct mt_report_options r = MT_REPORT_OPTIONS_DEFAULT;
-
-	r.show = MT_SHOW_TIMELINE;
-	r.format = o->format;
-	r.top = o->top;
-	r.stack = o->stack;
-	r.symbol_dirs = o->symbol_dirs;
-	r.no_symbols = o->no_symbols;
-	r.no_cache = o->no_cache;
-	r.debuginfod = o->debuginfod;
-	r.verbose = o->verbose;
-	r.output = o->output;
-	return r;
-}
-
 static int run(const void *opaque, const struct mt_operands *operands)
 {
-	const struct mt_report_options o = as_report(opaque);
+	struct mt_report_options o = *(const struct mt_report_options *)opaque;
 	mt_auto(mt_loaded) struct mt_loaded loaded = {0};
 	mt_auto(mt_output) struct mt_output out;
 	struct mt_suppress_context suppress = {0};
@@ -100,6 +60,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	struct mt_err err = {0};
 	int code;
 
+	o.show = MT_SHOW_TIMELINE;
 	mt_output_init(&out, o.output);
 	mt_load_catch_interrupt();
 	code = mt_loaded_add_operands(&loaded, operands, &err);
@@ -136,7 +97,7 @@ const struct mt_command mt_cmd_timeline = {
 	.operands_min = 1,
 	.operands_max = -1,
 	.options = options,
-	.options_bytes = sizeof(struct timeline_options),
+	.options_bytes = sizeof(struct mt_report_options),
 	.defaults = &defaults,
 	.description =
 		"Shows the snapshots that were taken of a process ('memtrack run "

@@ -24,6 +24,30 @@ struct mt_report_options {
 		.leak_threshold_bytes = MT_REPORT_THRESHOLD_DEFAULT, \
 	}
 
+/*
+ * Where symbols come from, for every command that reads them. S is the struct of the options, P
+ * what stands before the members' names in it: nothing, or a member and a dot.
+ */
+#define MT_SYMBOL_OPTION_ENTRIES(S, P) \
+	{.name = "symbols", \
+	 .argument = "DIR", \
+	 .kind = MT_OPTION_LIST, \
+	 .offset = offsetof(S, P symbol_dirs), \
+	 .help = "look for programs, libraries and debug files here first; may be given again"}, \
+		{.name = "no-symbols", \
+		 .kind = MT_OPTION_FLAG, \
+		 .offset = offsetof(S, P no_symbols), \
+		 .help = "show module+offset only"}, \
+		{.name = "no-cache", \
+		 .kind = MT_OPTION_FLAG, \
+		 .offset = offsetof(S, P no_cache), \
+		 .help = "neither use nor write the cache of symbols"}, \
+	{ \
+		.name = "debuginfod", .kind = MT_OPTION_FLAG, .offset = offsetof(S, P debuginfod), \
+		.help = "ask the servers in $DEBUGINFOD_URLS for missing debug files (default: " \
+			"never)" \
+	}
+
 /* The entries of the option table; S is the struct, M its member of type struct mt_report_options.
  */
 #define MT_REPORT_OPTION_ENTRIES(S, M) \
@@ -87,25 +111,7 @@ struct mt_report_options {
 		 .max = MT_REPORT_STACK_MAX, \
 		 .help = "frames of each call stack to show (default 16 in text, all in " \
 			 "machine formats)"}, \
-		{.name = "symbols", \
-		 .argument = "DIR", \
-		 .kind = MT_OPTION_LIST, \
-		 .offset = offsetof(S, M.symbol_dirs), \
-		 .help = "look for programs, libraries and debug files here first; may be " \
-			 "given again"}, \
-		{.name = "no-symbols", \
-		 .kind = MT_OPTION_FLAG, \
-		 .offset = offsetof(S, M.no_symbols), \
-		 .help = "show module+offset only"}, \
-		{.name = "no-cache", \
-		 .kind = MT_OPTION_FLAG, \
-		 .offset = offsetof(S, M.no_cache), \
-		 .help = "neither use nor write the cache of symbols"}, \
-		{.name = "debuginfod", \
-		 .kind = MT_OPTION_FLAG, \
-		 .offset = offsetof(S, M.debuginfod), \
-		 .help = "ask the servers in $DEBUGINFOD_URLS for missing debug files (default: " \
-			 "never)"}, \
+		MT_SYMBOL_OPTION_ENTRIES(S, M.), \
 		{.name = "suppressions", \
 		 .argument = "FILE", \
 		 .kind = MT_OPTION_LIST, \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-What the tests of watching commands share: processes that are tracked while they are looked at.
+What the command's tests share: a directory for each, and processes that are tracked while they are looked at.
 
 Programs that import it are called with: MEMTRACK MAKE_SAMPLE SUBJECT LIBRARY|-
 """
@@ -131,7 +131,7 @@ class Bench:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def main():
+def main(make_bench=Bench):
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # as nohup and shells leave them
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
@@ -143,7 +143,7 @@ def main():
         if LIBRARY == "-" and getattr(function, "needs_library", False):
             tap.skip(name, "libmemtrack.so is not built here")
             continue
-        bench = Bench(function.__name__)
+        bench = make_bench(function.__name__)
         try:
             function(bench)
             tap.ok(name, bench.problems)

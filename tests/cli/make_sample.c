@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "core/clock.h"
 #include "support/mtk_builder.h"
+#include "target/process.h"
 
 /* Title of the terminal, a line of its own, bytes that are no UTF-8, CSI in C1, reversed text. */
 #define NASTY "\033]0;owned\a\n\r\tFAKE \xff\xc3(\xc2\x9b\x33\x31m\"',;=\x7f\xe2\x80\xae"
@@ -120,22 +121,10 @@ static struct mtk_builder *make(const char *what)
 /* The header of a process of this machine that runs. */
 static int make_live(struct mt_state_header *h, int32_t pid)
 {
-	mt_auto(free) char *text = NULL;
-	unsigned digits = 0;
 	struct timespec ts;
-	size_t len;
 
-	if (mt_file_read("/proc/sys/kernel/random/boot_id", 100, &text, &len, NULL))
+	if (mt_process_boot_id(h->boot_id))
 		return -1;
-	for (char *s = text; *s && digits < 32; s++) {
-		char two[2] = {*s, 0};
-
-		if (*s == '-' || *s == '\n')
-			continue;
-		h->boot_id[digits / 2] =
-			(uint8_t)(h->boot_id[digits / 2] << 4 | strtoul(two, NULL, 16));
-		digits++;
-	}
 #if defined(__aarch64__)
 	h->arch = MT_ARCH_AARCH64;
 #endif

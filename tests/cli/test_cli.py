@@ -18,91 +18,26 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from support.tap import Tap  # noqa: E402
-
-MEMTRACK, MAKE_SAMPLE, SUBJECT, LIBRARY = [os.path.abspath(a) if a != "-" else a for a in sys.argv[1:5]]
-TIMEOUT_S = 60
-TESTS = []
+import live
+from live import LIBRARY, MAKE_SAMPLE, MEMTRACK, SUBJECT, TIMEOUT_S, Skip, children_of, main, needs_library, test, wait_until
 
 
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-def needs_library(function):
-    function.needs_library = True
-    return test(function)
-
-
-class Skip(Exception):
-    """What a test needs is not there."""
-
-
-class Bench:
-    """A directory of its own for each test."""
+class Bench(live.Bench):
+    """Also samples of state files, and the files that a run left in the directory."""
 
     def __init__(self, name):
-        self.dir = tempfile.mkdtemp(prefix="memtrack-test-cli-%s-" % name[:20])
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACK") and k != "LD_PRELOAD"}
-        self.env["XDG_CACHE_HOME"] = os.path.join(self.dir, "cache")
-        if LIBRARY != "-":
-            self.env["MEMTRACK_LIB"] = LIBRARY
-        self.problems = []
-
-    def run(self, *args, **more):
-        more.setdefault("env", self.env)
-        return subprocess.run([MEMTRACK, *args], cwd=self.dir, capture_output=True, text=True, timeout=TIMEOUT_S,
-                              check=False, **more)
-
-    def start(self, *args):
-        return subprocess.Popen([MEMTRACK, *args], cwd=self.dir, env=self.env, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+        super().__init__(name)
+        del self.env["MEMTRACK_DIR"] # no state of another place is looked at
 
     def sample(self, what="sample"):
         path = os.path.join(self.dir, what + ".mtk")
         subprocess.run([MAKE_SAMPLE, path, what], check=True)
         return path
 
-    def expect(self, what, got, wanted):
-        if got != wanted:
-            self.problems.append("%s: %r, expected %r" % (what, got, wanted))
-
-    def expect_in(self, what, text, part):
-        if part not in text:
-            self.problems.append("%s: %r is not in %r" % (what, part, text[-800:]))
-
-    def fails(self, status, sentence, *args, **more):
-        """The command ends with status, one sentence on stderr, nothing on stdout."""
-        done = self.run(*args, **more)
-        name = " ".join(args)
-        self.expect(name + ": status", done.returncode, status)
-        self.expect(name + ": stdout", done.stdout, "")
-        self.expect(name + ": stderr", done.stderr, "memtrack: " + sentence + "\n")
-
     def files(self):
         return sorted(os.path.basename(p) for p in glob.glob(os.path.join(self.dir, "*.mtk")))
-
-
-def children_of(pid):
-    try:
-        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
-            return [int(word) for word in f.read().split()]
-    except OSError:
-        return []
-
-
-def wait_until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 # ---- usage ----
@@ -1014,30 +949,4 @@ def diff_finds_growth_between_two_runs(b):
     b.expect("matched", [r["bytes"] for r in total["rows"] if r["old_bytes"] == 20000], [0])
 
 
-def main():
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # as nohup and shells leave them
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
-    tap = Tap()
-    for function in TESTS:
-        name = function.__name__.replace("_", " ")
-        if os.environ.get("ONLY", "") not in function.__name__:
-            continue
-        if LIBRARY == "-" and getattr(function, "needs_library", False):
-            tap.skip(name, "libmemtrack.so is not built here")
-            continue
-        bench = Bench(function.__name__)
-        try:
-            function(bench)
-        except Skip as why:
-            tap.skip(name, str(why))
-            shutil.rmtree(bench.dir, ignore_errors=True)
-            continue
-        except (OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as error:
-            bench.problems.append("%s: %s" % (type(error).__name__, error))
-        tap.ok(name, bench.problems)
-        shutil.rmtree(bench.dir, ignore_errors=True)
-    return tap.done()
-
-
-sys.exit(main())
+sys.exit(main(Bench))

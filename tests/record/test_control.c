@@ -23,9 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "record/control.h"
 #include "support/mtk_builder.h"
+#include "target/process.h"
 
 enum { LOG_MAX = 1 << 20, LONG_NS = 2000000000 };
 
@@ -44,21 +44,7 @@ struct state {
 
 static void make_ours(struct mt_state_header *h)
 {
-	mt_auto(free) char *text = NULL;
-	unsigned digits = 0;
-	size_t len;
-
-	assert_int_equal(mt_file_read("/proc/sys/kernel/random/boot_id", 100, &text, &len, NULL),
-			 0);
-	for (char *s = text; *s && digits < 32; s++) {
-		char two[2] = {*s, 0};
-
-		if (*s == '-' || *s == '\n')
-			continue;
-		h->boot_id[digits / 2] =
-			(uint8_t)(h->boot_id[digits / 2] << 4 | strtoul(two, NULL, 16));
-		digits++;
-	}
+	assert_int_equal(mt_process_boot_id(h->boot_id), 0);
 #if defined(__aarch64__)
 	h->arch = MT_ARCH_AARCH64;
 #endif
