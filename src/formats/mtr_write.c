@@ -189,16 +189,43 @@ static int copy_block(const struct mt_mtr *m, const struct mt_mtr_block *b, uint
 	return 0;
 }
 
+enum { THREADS = 65536 }; /* that a state has rows for */
+
+/*
+ * A thread's buffers need not lie in the file in the order of their numbers: with one that goes,
+ * earlier ones go, too, or a gap would stay. By thread the number of the first that stays; heap.
+ */
+static uint64_t *first_numbers(const struct mt_mtr *m, size_t first)
+{
+	uint64_t *number = mt_alloc_zero(THREADS, sizeof(*number));
+
+	for (size_t i = 0; number && i < first; i++) {
+		const struct mt_stream_block *h = &m->block[i].head;
+		uint64_t *of = &number[h->thread % THREADS];
+
+		if (h->kind == MT_STREAM_EVENTS)
+			*of = MT_MAX(*of, (uint64_t)h->number + 1);
+	}
+	return number;
+}
+
 static int write_rest(const struct mt_mtr *m, size_t first, int to)
 {
 	struct mt_stream_header h = m->header;
+	mt_auto(free) uint64_t *number = first_numbers(m, first);
 	mt_auto(free) uint8_t *buf = mt_alloc(MT_STREAM_BUFFER_BYTES);
-	int r = buf ? 0 : -ENOMEM;
+	int r = buf && number ? 0 : -ENOMEM;
 
 	h.header_bytes = sizeof(h);
-	for (size_t i = 0; i < first; i++) {
-		h.cut_blocks += m->block[i].head.kind == MT_STREAM_EVENTS;
-		h.cut_bytes += whole_bytes(&m->block[i]);
+	for (size_t i = 0; i < m->blocks && !r; i++) {
+		struct mt_mtr_block *b = &m->block[i];
+
+		if (i >= first && b->head.kind == MT_STREAM_EVENTS &&
+		    b->head.number >= number[b->head.thread % THREADS])
+			continue;
+		h.cut_blocks += b->head.kind == MT_STREAM_EVENTS;
+		h.cut_bytes += whole_bytes(b);
+		b->head.kind = 0; /* goes */
 	}
 	if (!r)
 		r = mt_file_write(to, &h, sizeof(h));

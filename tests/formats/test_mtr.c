@@ -270,6 +270,35 @@ static void a_buffer_that_is_there_twice_counts_once(void **state)
 	mt_mtr_close(&m);
 }
 
+/* The companion looks at the ring in the order of its places, which is not that of the numbers. */
+static void a_recording_that_loses_its_begin_keeps_no_gap(void **state)
+{
+	char path[] = "/tmp/memtrack-mtr-cut-XXXXXX";
+	struct mt_mtr m;
+	int fd = mkstemp(path);
+
+	mtr_begin(&file);
+	size_t begin = file.len;
+	MTR_EVENTS(&file, 1, 0, 0, 3, ALLOC(4, 1));
+	size_t each = file.len - begin;
+	MTR_EVENTS(&file, 2, 5, 0, 3, ALLOC(4, 2));
+	MTR_EVENTS(&file, 1, 2, 2, 3, ALLOC(4, 3));
+	MTR_EVENTS(&file, 1, 1, 1, 3, ALLOC(4, 4));
+	MTR_EVENTS(&file, 2, 6, 1, 3, ALLOC(4, 5));
+	MTR_EVENTS(&file, 1, 3, 3, 3, ALLOC(4, 6));
+	assert_int_equal(write(fd, file.data, file.len), file.len);
+	close(fd);
+	assert_int_equal(mt_mtr_cut(path, 3 * each, NULL), 0);
+	assert_int_equal(mt_mtr_open(&m, path, NULL), 0);
+	assert_int_equal(m.blocks, 2);
+	assert_int_equal(m.block[0].head.number, 3);
+	assert_int_equal(m.block[1].head.number, 6);
+	assert_int_equal(m.header.cut_blocks, 4);
+	assert_int_equal(m.header.cut_bytes, 4 * each);
+	mt_mtr_close(&m);
+	unlink(path);
+}
+
 /* --- damage ---------------------------------------------------------------------------------- */
 
 static void fill_three_blocks(void)
@@ -511,6 +540,7 @@ int main(void)
 		TEST(what_is_missing_is_counted),
 		TEST(blocks_with_one_name_are_told),
 		TEST(a_buffer_that_is_there_twice_counts_once),
+		TEST(a_recording_that_loses_its_begin_keeps_no_gap),
 		TEST(a_file_that_is_cut_anywhere_gives_its_whole_blocks),
 		TEST(a_changed_byte_costs_its_block_only),
 		TEST(garbage_between_blocks_is_passed_over),
