@@ -11,26 +11,27 @@
 
 enum { SITES = 100, TOP = 10, LEVELS = 7, ROUNDS = 400, HANDED = 1 << 16 };
 
-static void *volatile result;
 static void *handed[2][HANDED];
 static unsigned handed_count[2];
 
 __attribute__((noinline)) static void *one(unsigned bits, int depth, size_t size);
 
-/* The call stack is the bits of the site's number. */
+/* The call stack is the bits of the site's number; the volatile result keeps each call a call. */
 __attribute__((noinline)) static void *zero(unsigned bits, int depth, size_t size)
 {
-	result = !depth     ? malloc(size)
-		 : bits & 1 ? one(bits >> 1, depth - 1, size)
-			    : zero(bits >> 1, depth - 1, size);
+	void *volatile result = !depth     ? malloc(size)
+				: bits & 1 ? one(bits >> 1, depth - 1, size)
+					   : zero(bits >> 1, depth - 1, size);
+
 	return result;
 }
 
 __attribute__((noinline)) static void *one(unsigned bits, int depth, size_t size)
 {
-	result = !depth     ? malloc(size)
-		 : bits & 1 ? one(bits >> 1, depth - 1, size)
-			    : zero(bits >> 1, depth - 1, size);
+	void *volatile result = !depth     ? malloc(size)
+				: bits & 1 ? one(bits >> 1, depth - 1, size)
+					   : zero(bits >> 1, depth - 1, size);
+
 	return result;
 }
 
