@@ -4,17 +4,17 @@
 
 void *soak_make(size_t size);
 
-static void *volatile last; /* no tail calls: the library's frame must be in the stacks */
-
 __attribute__((constructor)) static void begin(void)
 {
-	last = malloc(33);
-	free(last);
+	void *volatile p = malloc(33);
+
+	free(p);
 }
 
 void *soak_make(size_t size)
 {
-	void *p = malloc(size);
-	last = p;
+	void *volatile p =
+		malloc(size); /* no tail call: the library's frame must be in the stacks */
+
 	return p;
 }
