@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_CHECK_H
+#define MT_RUNTIME_CHECK_H
+
+/*
+ * Check mode: each call of the malloc family goes through here instead of the ways of the other
+ * modes. A block may get a header and guards around it (check_block.h); the live table knows it by
+ * the address that the program has, with the size that it asked for. docs/check.md.
+ */
+
+#include "runtime/check_options.h"
+#include "runtime/provider.h"
+#include "runtime/record.h"
+
+enum mt_check_state {
+	MT_CHECK_UNKNOWN = 0, /* the tracker has not started */
+	MT_CHECK_OFF = 1,
+	MT_CHECK_ON = 2, /* for good: blocks have headers, also in forked children */
+};
+
+struct mt_check {
+	uint32_t state;     /* enum mt_check_state */
+	uint32_t capturing; /* 1: allocations' stacks are kept; a signal may switch it. atomic */
+	struct mt_check_options options;
+	char program[256]; /* argv[0] as given */
+};
+extern struct mt_check mt_check MT_HIDDEN;
+
+/* Reads the options and begins. Start-up. 0, or a negative errno value: check mode is not on. */
+int mt_check_begin(char **envp, const char *program);
+
+/* What is due before an ordinary call and at exit is in check_signal.h. */
+
+/* The tracker is started if need be. */
+int mt_check_find_out(void);
+
+/* 1: calls go through check mode. */
+MT_INLINE int mt_check_is_on(void)
+{
+	uint32_t state = __atomic_load_n(&mt_check.state, __ATOMIC_RELAXED);
+	return MT_UNLIKELY(state != MT_CHECK_OFF) && (state == MT_CHECK_ON || mt_check_find_out());
+}
+
+/*
+ * Whole calls. call: what the program called, for the report; source: as of mt_record_alloc().
+ * They set errno as the C library does, and keep it otherwise.
+ */
+void *mt_check_malloc(size_t size, enum mt_state_call call, const struct mt_caller *caller,
+		      uint64_t source);
+void *mt_check_calloc(size_t n, size_t each, const struct mt_caller *caller, uint64_t source);
+void *mt_check_realloc(void *old, size_t size, const struct mt_caller *caller, uint64_t source);
+void *mt_check_reallocarray(void *old, size_t n, size_t each, const struct mt_caller *caller);
+void *mt_check_memalign(size_t align, size_t size, const struct mt_caller *caller);
+void *mt_check_aligned_alloc(size_t align, size_t size, const struct mt_caller *caller);
+int mt_check_posix_memalign(void **out, size_t align, size_t size, const struct mt_caller *caller);
+void *mt_check_valloc(size_t size, const struct mt_caller *caller);
+void *mt_check_pvalloc(size_t size, const struct mt_caller *caller);
+void mt_check_free(void *p, enum mt_state_call call, const struct mt_caller *caller);
+size_t mt_check_usable_size(const void *p, const struct mt_caller *caller);
+
+#endif
