@@ -91,10 +91,8 @@ static int read_mode(struct word w, uint32_t *ret_mode)
 		const char *name;
 		uint32_t mode;
 	} modes[] = {
-		{"full", MT_MODE_FULL},
-		{"stats", MT_MODE_STATS},
-		{"sample", MT_MODE_SAMPLE},
-		{"record", MT_MODE_RECORD},
+		{"full", MT_MODE_FULL},     {"stats", MT_MODE_STATS}, {"sample", MT_MODE_SAMPLE},
+		{"record", MT_MODE_RECORD}, {"check", MT_MODE_CHECK},
 	};
 	for (size_t i = 0; i < MT_ARRAY_LEN(modes); i++)
 		if (word_is(w, modes[i].name)) {
@@ -433,12 +431,15 @@ static int set_request(struct mt_wishes *wishes, struct word all, struct word na
 int mt_wishes_read(const char *text, struct mt_wishes *wishes)
 {
 	struct word all, name, value;
+	uint32_t before = wishes->mode;
 	wishes->switch_to = MT_SWITCH_KEEP;
 	wishes->reset_peak = 0;
 	while (next_word(&text, &all, &name, &value))
 		if (set_request(wishes, all, name, value))
 			return -MT_EINVAL;
-	return 0;
+	/* check mode is for the whole life of a process: its blocks have headers */
+	int goes_or_comes = wishes->mode == MT_MODE_CHECK || before == MT_MODE_CHECK;
+	return goes_or_comes && wishes->mode != before ? -MT_EINVAL : 0;
 }
 
 /* MEMTRACK_MODE */
@@ -454,8 +455,7 @@ static int read_mode_word(const char *s, struct mt_options *o)
 	return mt_str_equal(s, "off") ? 0 : -MT_EINVAL;
 }
 
-/* Where finished files go when no launcher says so: MEMTRACK_DIR, cwd, TMPDIR, /tmp. */
-static void choose_output(char **envp, struct mt_options *o)
+void mt_options_directory(char **envp, char *ret_path, size_t bytes)
 {
 	char cwd[MT_PATH_MAX];
 	const char *dir = mt_loader_env(envp, "MEMTRACK_DIR");
@@ -469,13 +469,22 @@ static void choose_output(char **envp, struct mt_options *o)
 		dir = mt_loader_env(envp, "TMPDIR");
 	if (!dir || !*dir)
 		dir = "/tmp";
-	mt_fmt_init(&f, o->output, sizeof(o->output));
+	mt_fmt_init(&f, ret_path, bytes);
 	if (*dir != '/') {
 		mt_fmt_str(&f, cwd);
 		mt_fmt_str(&f, "/");
 	}
 	mt_fmt_str(&f, dir);
-	mt_fmt_str(&f, "/memtrack.%e.%p.mtk");
+}
+
+/* Where finished files go when no launcher says so. */
+static void choose_output(char **envp, struct mt_options *o)
+{
+	static const char name[] = "/memtrack.%e.%p.mtk";
+	struct mt_fmt f;
+	mt_options_directory(envp, o->output, sizeof(o->output) - sizeof(name));
+	mt_fmt_init(&f, o->output + mt_str_len(o->output), sizeof(name));
+	mt_fmt_str(&f, name);
 }
 
 static void complain(char *error, size_t bytes, const char *what, struct word w)

@@ -74,6 +74,9 @@ struct mt_options {
  */
 int mt_options_read(char **envp, struct mt_options *ret_options, char *error, size_t bytes);
 
+/* Where files go when no launcher says so: MEMTRACK_DIR, the working directory, TMPDIR, /tmp. */
+void mt_options_directory(char **envp, char *ret_path, size_t bytes);
+
 /*
  * Reads a request made while the process runs into *wishes, which holds the present ones. 0, or
  * -EINVAL: a word was not understood, and what is in *wishes is of no use.

@@ -14,6 +14,7 @@
 #include "runtime/index.h"
 #include "runtime/light.h"
 #include "runtime/lock.h"
+#include "runtime/log.h"
 #include "runtime/mapping.h"
 #include "runtime/modules.h"
 #include "runtime/profile.h"
@@ -210,6 +211,7 @@ MT_COLD void mt_rt_child(void)
 		mt_loader_set_process(mt_rt.pid, MT_LOADER_CAREFUL);
 		mt_rt_wipe[0] = !mt_rt.compare_pid;
 	}
+	mt_log_forked();
 	if (mt_rt.phase != MT_RT_ON || !mt_rt.hdr)
 		return;
 	__atomic_store_n(&mt_rt.phase, MT_RT_STARTING, __ATOMIC_RELEASE);

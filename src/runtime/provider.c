@@ -202,7 +202,8 @@ static void describe(const struct search *s)
 			mt_provider.program_exports_malloc = 1;
 	/* it takes a question about a block that is gone for an error of its own kind */
 	const struct mt_module *asan;
-	mt_rt.no_sizes = find(s, "__asan_init", &asan) != 0;
+	mt_provider.has_asan = find(s, "__asan_init", &asan) != 0;
+	mt_rt.no_sizes = mt_provider.has_asan;
 	mt_provider.asan_follows = s->self_at + 1 < s->count && is_asan(s->order[s->self_at + 1]);
 }
 

@@ -60,6 +60,18 @@ static void modes_are_full_off_and_leak_report(void **state)
 	assert_int_equal(options.wishes.mode, MT_MODE_FULL);
 }
 
+static void check_mode_comes_at_the_start_or_never(void **state)
+{
+	assert_int_equal(read_lines("MEMTRACK_MODE=check", NULL, NULL, NULL), 0);
+	assert_int_equal(options.wishes.mode, MT_MODE_CHECK);
+	assert_int_equal(mt_wishes_read("mode=full", &options.wishes), -22);
+	assert_int_equal(read_words("mode=check"), 0);
+	assert_int_equal(options.wishes.mode, MT_MODE_CHECK);
+	assert_int_equal(mt_wishes_read("mode=check label=x", &options.wishes), 0);
+	assert_int_equal(read_words("mode=full"), 0);
+	assert_int_equal(mt_wishes_read("mode=check", &options.wishes), -22);
+}
+
 static void every_option_is_understood(void **state)
 {
 	assert_int_equal(read_words("depth=7 follow=none heaps=malloc,brk min-size=16 max-size=2M "
@@ -258,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_empty_environment_gives_the_defaults),
 		cmocka_unit_test(modes_are_full_off_and_leak_report),
+		cmocka_unit_test(check_mode_comes_at_the_start_or_never),
 		cmocka_unit_test(every_option_is_understood),
 		cmocka_unit_test(a_pool_of_guarded_samples_may_be_asked_for),
 		cmocka_unit_test(heaps_are_chosen_by_name),
