@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: MIT
+"""
+Faulty programs and who finds the fault. Each fault has three variants that differ in size, distance and language,
+and each of these also comes without its fault.
+
+  run_detect.py --build DIR [-k SUBSTRING]         memtrack alone: finds what it promises, and is silent otherwise
+  run_detect.py --build DIR --table [--rounds N]   all tools, as the Markdown of docs/detection.md
+"""
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "check"))
+sys.dont_write_bytecode = True
+import harness
+import judge
+from judge import BAD, DOUBLE, KINDS, LEAK
+from tap import Tap
+
+TIMEOUT_S = 60
+CHECK = "guard free_track fill verify_pointers backtrace leak_track"
+FAR = ("overflow_far", "underflow_far")  # behind the guard
+READS = (judge.READ_PAST, judge.READ_BEFORE, judge.FREED_READ)
+LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib", "/lib/x86_64-linux-gnu", "/usr/lib64")
+
+
+def library(name):
+    found = [os.path.join(d, name) for d in LIBRARIES if os.path.exists(os.path.join(d, name))]
+    return found[0] if found else None
+
+
+class Run:
+    """A program under a tool: what it said, how it ended, and what it cost."""
+
+    def __init__(self, command, env, folder):
+        out, err = os.path.join(folder, "out"), os.path.join(folder, "err")
+        with open(out, "wb") as o, open(err, "wb") as e:
+            start = time.monotonic()
+            child = subprocess.Popen(command, env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=o, stderr=e)
+            end = start + TIMEOUT_S
+            self.hung, usage = False, None
+            while usage is None:
+                pid, status, got = os.wait4(child.pid, os.WNOHANG)
+                if pid:
+                    usage = got
+                elif time.monotonic() > end:
+                    self.hung = True
+                    child.kill()
+                    _, status, usage = os.wait4(child.pid, 0)
+                else:
+                    time.sleep(0.0005)
+            self.seconds = time.monotonic() - start
+            child.returncode = os.waitstatus_to_exitcode(status)
+        self.status, self.rss_kib = child.returncode, usage.ru_maxrss
+        with open(out, encoding="utf-8", errors="replace") as file:
+            self.out = file.read()
+        with open(err, encoding="utf-8", errors="replace") as file:
+            self.err = file.read()
+
+    def died(self):
+        return self.status < 0 or self.hung or self.status in (132, 134, 139)
+
+    def told(self, name):
+        m = re.search(r"^%s (-?\d+)$" % name, self.out, re.M)
+        return int(m[1]) if m else None
+
+
+class Tool:
+    """missing(): why it cannot be used here; version(): for the table."""
+    name, flavour = "", "plain"
+
+    def __init__(self, build):
+        self.build = build
+
+    def missing(self):
+        return None
+
+    def version(self):
+        return ""
+
+    def env(self, folder):
+        return harness.clean_environment()
+
+    def command(self, words):
+        return words
+
+    def read(self, run, program):
+        return judge.glibc(run.err)
+
+
+class Bare(Tool):
+    name = "bare"
+
+    def version(self):
+        return "glibc %s, nothing preloaded" % os.confstr("CS_GNU_LIBC_VERSION").split()[-1]
+
+
+class Memtrack(Tool):
+    name, options = "memtrack", CHECK
+
+    def missing(self):
+        path = os.path.join(self.build, "libmemtrack.so")
+        return None if os.path.exists(path) else "%s is missing" % path
+
+    def version(self):
+        return "`LIBC_DEBUG_MALLOC_OPTIONS=\"%s\"`" % self.options
+
+    def env(self, folder):
+        env = harness.clean_environment()
+        env.update(LD_PRELOAD=os.path.join(self.build, "libmemtrack.so"), LIBC_DEBUG_MALLOC_OPTIONS=self.options,
+                   MEMTRACK_STATE_DIR=folder, MEMTRACK_DIR=folder)
+        return env
+
+    def read(self, run, program):
+        return judge.memtrack(harness.log_lines(run.err), program, harness.FRAME) or judge.glibc(run.err)
+
+
+class Memcheck(Tool):
+    name = "memcheck"
+
+    def missing(self):
+        return None if shutil.which("valgrind") else "valgrind is not installed"
+
+    def version(self):
+        return subprocess.run(["valgrind", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+
+    def command(self, words):
+        return ["valgrind", "--leak-check=full", "--show-leak-kinds=all", "--num-callers=8"] + words
+
+    def read(self, run, program):
+        return judge.memcheck(run.err)
+
+
+class Asan(Tool):
+    name, flavour = "ASan", "asan"
+
+    def version(self):
+        done = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=False)
+        return "gcc %s -fsanitize=address" % done.stdout.strip()
+
+    def env(self, folder):
+        return dict(harness.clean_environment(), ASAN_OPTIONS="detect_leaks=1:alloc_dealloc_mismatch=1:allocator_may_return_null=1")
+
+    def read(self, run, program):
+        return judge.asan(run.err)
+
+
+class Preloaded(Tool):
+    """A library that replaces the allocator."""
+    file, more, package = "", {}, ""
+
+    def missing(self):
+        return None if library(self.file) else "%s is not installed" % self.package
+
+    def version(self):
+        done = subprocess.run(["dpkg-query", "-W", "-f=${Version}", self.package], capture_output=True, text=True, check=False)
+        words = " ".join("%s=%s" % i for i in self.more.items() if "BANNER" not in i[0])
+        return "%s %s, %s" % (self.package, done.stdout.strip(), words)
+
+    def env(self, folder):
+        return dict(harness.clean_environment(), LD_PRELOAD=library(self.file), **self.more)
+
+
+class Efence(Preloaded):
+    name, file, package = "electric-fence", "libefence.so.0.0", "electric-fence"
+    more = {"EF_DISABLE_BANNER": "1", "EF_ALLOW_MALLOC_0": "1", "EF_PROTECT_FREE": "1"}
+
+    def read(self, run, program):
+        return judge.efence(run.err)
+
+
+class Duma(Preloaded):
+    name, file, package = "DUMA", "libduma.so.0.0.0", "duma"
+    more = {"DUMA_DISABLE_BANNER": "1", "DUMA_ALLOW_MALLOC_0": "1", "DUMA_MALLOC_0_STRATEGY": "1"}
+
+    def read(self, run, program):
+        return judge.duma(run.err)
+
+
+class MallocCheck(Preloaded):
+    name, file, package = "MALLOC_CHECK_", "libc_malloc_debug.so.0", "libc6"
+    more = {"MALLOC_CHECK_": "3", "GLIBC_TUNABLES": "glibc.malloc.check=3"}
+
+
+TOOLS = [Bare, Memtrack, Memcheck, Asan, Efence, Duma, MallocCheck]
+
+
+class Bench:
+    def __init__(self, build):
+        self.bin = os.path.join(build, "detect")
+        self.work = tempfile.mkdtemp(prefix="memtrack-detect-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        self.programs = {}
+
+    def close(self):
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def program(self, source, flavour):
+        """The compiled program of a source: plain, or with ASan."""
+        if (source, flavour) in self.programs:
+            return self.programs[source, flavour]
+        path = os.path.join(self.bin, flavour + "_" + source.replace(".", "_"))
+        inputs = [os.path.join(HERE, f) for f in (source, "faults.h", "run_detect.py")]
+        if not os.path.exists(path) or os.path.getmtime(path) < max(map(os.path.getmtime, inputs)):
+            os.makedirs(self.bin, exist_ok=True)
+            fresh = "%s.%d" % (path, os.getpid())
+            command = ["g++", "-std=c++17"] if source.endswith(".cc") else ["gcc"]
+            command += ["-fsanitize=address"] if flavour == "asan" else []
+            done = subprocess.run(command + [inputs[0], "-o", fresh, "-O1", "-g", "-fno-builtin", "-w", "-pthread"],
+                                  capture_output=True, text=True, timeout=180, check=False)
+            if done.returncode:
+                raise RuntimeError("%s: %s" % (source, done.stderr[:2000]))
+            os.rename(fresh, path)
+        self.programs[source, flavour] = harness.Program(path)
+        return self.programs[source, flavour]
+
+    def run(self, tool, fault, variant, how):
+        """(Run, what the tool found); None: there is no such variant."""
+        source = "faults.cc" if variant == "c" or KINDS[fault] == judge.MISMATCH else "faults.c"
+        program = self.program(source, tool.flavour)
+        for name in os.listdir(self.work):
+            os.unlink(os.path.join(self.work, name))
+        run = Run(tool.command([program.real, fault, variant, how]), tool.env(self.work), self.work)
+        return run, tool.read(run, program)
+
+
+# --- memtrack alone ---
+
+def promised(fault):
+    return fault not in FAR and KINDS[fault] not in READS
+
+
+def expect_named(problems, what, fault, run, found):
+    """Found once, and named with its size, its first byte and the function that did it."""
+    kind = KINDS[fault]
+    if {f.kind for f in found} != {kind}:
+        problems.append("%s: found %s, expected %s; status %s; %s" % (what, found, kind, run.status, run.err[-1500:]))
+        return
+    first = found[0]
+    if first.size is not None and kind != LEAK and first.size != run.told("size"):
+        problems.append("%s: size %s, expected %s" % (what, first.size, run.told("size")))
+    if first.at is not None and kind not in (BAD, DOUBLE) and first.at != run.told("at"):
+        problems.append("%s: index %s, expected %s" % (what, first.at, run.told("at")))
+    if not any(fault in function for f in found for _, function in f.frames):
+        problems.append("%s: no stack has %s: %s" % (what, fault, found))
+
+
+def check_fault(bench, fault):
+    problems, tool, bare = [], Memtrack(bench.build), Bare(bench.build)
+    for variant in "abc":
+        what = "variant " + variant
+        run, found = bench.run(tool, fault, variant, "sound")
+        if run.status or run.out.splitlines()[-1:] != ["end"] or found:
+            problems.append("%s, sound: status %s, found %s: %s" % (what, run.status, found, run.err[-1000:]))
+        plain, _ = bench.run(bare, fault, variant, "sound")
+        if (plain.status, plain.out) != (run.status, run.out):
+            problems.append("%s, sound: %r, bare %r" % (what, (run.status, run.out), (plain.status, plain.out)))
+        run, found = bench.run(tool, fault, variant, "fault")
+        if promised(fault):
+            expect_named(problems, what, fault, run, found)
+            if run.status or run.out.splitlines()[-1:] != ["end"]:
+                problems.append("%s: the program did not go on: status %s" % (what, run.status))
+    return problems
+
+
+def tests(options):
+    tap = Tap()
+    bench = Bench(options.build)
+    bench.build = options.build
+    try:
+        for fault in KINDS:
+            if options.k in fault:
+                tap.ok("%s: %s" % (KINDS[fault], fault), check_fault(bench, fault))
+    finally:
+        bench.close()
+    return tap.done()
+
+
+# --- all tools, as a table ---
+
+SIGNS = {"named": "**named**", "other": "other", "crash": "crash", "missed": "–"}
+
+
+def measure(bench, tools, rounds):
+    """{tool: {fault: [verdicts]}}, and {tool: (seconds, KiB, false reports)} of the sound programs."""
+    verdicts, costs = {t: {} for t in tools}, {}
+    for tool in tools:
+        seconds, rss, wrong = [], [], 0
+        for fault, kind in KINDS.items():
+            verdicts[tool][fault] = []
+            for variant in "abc":
+                run, found = bench.run(tool, fault, variant, "fault")
+                verdicts[tool][fault].append(judge.verdict(kind, found, run.died()))
+                times = []
+                for _ in range(rounds):
+                    run, found = bench.run(tool, fault, variant, "sound")
+                    times.append(run.seconds)
+                wrong += bool(found) or bool(run.status)
+                seconds.append(statistics.median(times))
+                rss.append(run.rss_kib)
+        costs[tool] = statistics.median(seconds), statistics.median(rss), wrong
+        sys.stderr.write("%s: done\n" % tool.name)
+    return verdicts, costs
+
+
+def cell(three):
+    return SIGNS[three[0]] if len(set(three)) == 1 else ", ".join(SIGNS[v] for v in three)
+
+
+def table(options):
+    tools = [t(options.build) for t in TOOLS]
+    for tool in [t for t in tools if t.missing()]:
+        sys.stderr.write("%s is left out: %s\n" % (tool.name, tool.missing()))
+    tools = [t for t in tools if not t.missing()]
+    bench = Bench(options.build)
+    try:
+        verdicts, costs = measure(bench, tools, options.rounds)
+    finally:
+        bench.close()
+    print_table(tools, verdicts, costs, options.rounds)
+    return 0
+
+
+def print_table(tools, verdicts, costs, rounds):
+    count = 3 * len(KINDS)
+
+    def row(*cells):
+        print("| " + " | ".join(map(str, cells)) + " |")
+    print("<!-- SPDX-License-Identifier: MIT -->\n# Who finds what\n")
+    print("%d faulty programs, each in three variants that differ in size, distance and language (two in C, one in C++):\n"
+          "`tests/detect/`. The judge reads what each tool says: **named**: the right kind of fault; other: something was\n"
+          "said, but not that; crash: the program died without a word (with page guards at the faulty instruction, which a\n"
+          "debugger shows); –: missed. One word stands for all three variants. Made by `./x detect`.\n" % len(KINDS))
+    row("fault", "kind", *(t.name for t in tools))
+    row(*["---"] * (len(tools) + 2))
+    for fault, kind in KINDS.items():
+        row(fault.replace("_", " "), kind, *(cell(verdicts[t][fault]) for t in tools))
+    print("\n| of %d | %s |" % (count, " | ".join(t.name for t in tools)))
+    row(*["---"] * (len(tools) + 1))
+    for what in ("named", "other", "crash", "missed"):
+        row(what, *(sum(v == what for three in verdicts[t].values() for v in three) for t in tools))
+    row("reports of the same programs without the fault", *(costs[t][2] for t in tools))
+    row("median time, ms", *("%.1f" % (costs[t][0] * 1000) for t in tools))
+    row("median peak memory, MiB", *("%.1f" % (costs[t][1] / 1024) for t in tools))
+    print("\nTime (median of %d) and memory are those of the programs without the fault; such a program takes no time of its own,\n"
+          "so they are what a tool costs at start and end.\n" % rounds)
+    for tool in tools:
+        print("- %s: %s" % (tool.name, tool.version()))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("-k", default="")
+    options = parser.parse_args()
+    return table(options) if options.table else tests(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
