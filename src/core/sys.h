@@ -74,6 +74,7 @@ enum {
 	MT_O_RDWR = 2,
 	MT_O_CREAT = 0100,
 	MT_O_EXCL = 0200,
+	MT_O_TRUNC = 01000,
 	MT_O_CLOEXEC = 02000000,
 #if defined(__x86_64__)
 	MT_O_NOFOLLOW = 0400000,

@@ -154,6 +154,7 @@ struct mt_thread {
 	uint32_t memo_at;       /* captures after which the memo is worth its memory */
 	uint32_t verify_in;     /* captures until the next one is verified */
 	uint32_t exec_bytes;    /* of exec_buffer */
+	uint32_t text_tid;      /* the owner whose end record_text.c will notice, 0: none */
 	volatile uint32_t held_count;
 	/* blocks that calls inside the present one got: it may return one; with MT_SETTLE_NESTED */
 	uint64_t nested[MT_NESTED_MAX];
