@@ -89,6 +89,35 @@ void mt_facts_add(struct mt_facts *f, struct mt_chance *chance, struct mt_ages *
 		add_chance(chance, how, block->size, is_only);
 }
 
+static void add_certain(struct mt_estimate *e, double count, double bytes)
+{
+	e->certain += (uint64_t)count;
+	e->count += count;
+	e->bytes += bytes;
+	e->seen_bytes += bytes;
+}
+
+void mt_facts_add_group(struct mt_facts *f, struct mt_chance *chance,
+			const struct mt_profile_group *group)
+{
+	double count = (double)group->count, bytes = (double)group->size * count;
+	bool is_large = group->size >= MT_LARGE_BLOCK_BYTES;
+
+	f->recorded += group->count;
+	f->count += count;
+	f->bytes += bytes;
+	if (is_large) {
+		f->large_count += count;
+		f->large_bytes += bytes;
+	}
+	if (!chance)
+		return;
+	add_certain(&chance->live, count, bytes);
+	add_certain(&chance->only, count, bytes);
+	if (is_large)
+		add_certain(&chance->large, count, bytes);
+}
+
 bool mt_facts_is_growing(const struct mt_facts *f, const struct mt_profile *p)
 {
 	if (p->duration_ns < GROWING_RUN_NS || f->recorded < GROWING_BLOCKS)

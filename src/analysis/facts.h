@@ -42,6 +42,10 @@ uint64_t mt_ages_of(struct mt_ages *a, const struct mt_profile_block *block);
 void mt_facts_add(struct mt_facts *f, struct mt_chance *chance, struct mt_ages *a,
 		  const struct mt_profile_block *block, bool is_only);
 
+/* Adds a group of blocks that are all known, and in no other profile. chance may be NULL. */
+void mt_facts_add_group(struct mt_facts *f, struct mt_chance *chance,
+			const struct mt_profile_group *group);
+
 /* Tells chance that blocks were looked for so, though maybe none was found. */
 void mt_chance_expect(struct mt_chance *chance, const struct mt_sampling *how);
 

@@ -25,6 +25,7 @@ uint32_t mt_names_frames(const struct mt_names *names, const struct mt_profile *
 			 struct mt_name *ret, uint32_t max)
 {
 	const struct mt_profile_node *n = &p->node[node];
+	uint32_t count = 0;
 
 	if (!max || node >= p->node_count)
 		return 0;
@@ -32,9 +33,12 @@ uint32_t mt_names_frames(const struct mt_names *names, const struct mt_profile *
 		ret[0] = (struct mt_name){.file = n->source_file, .line = n->source_line};
 		return 1;
 	}
-	if (!names || !names->frames)
-		return 0;
-	return MT_MIN(names->frames(names->context, p, node, ret, max), max);
+	if (names && names->frames)
+		count = MT_MIN(names->frames(names->context, p, node, ret, max), max);
+	if (count || !p->given_name || !p->given_name[node])
+		return count;
+	ret[0] = (struct mt_name){.function = p->given_name[node]};
+	return 1;
 }
 
 char *mt_names_place(const struct mt_profile *p, uint32_t node, bool full_path, char *buf,

@@ -35,8 +35,9 @@ struct mt_names {
 enum { MT_NAMES_MAX = 32 };
 
 /*
- * As names->frames, with NULL `names` and source frames (file and line given by the program)
- * handled here; never more than max. Thread safety: that of names->frames.
+ * As names->frames, with NULL `names`, source frames (file and line given by the program) and
+ * names that the profile's source told (used where `names` has none) handled here; never more than
+ * max. Thread safety: that of names->frames.
  */
 uint32_t mt_names_frames(const struct mt_names *names, const struct mt_profile *p, uint32_t node,
 			 struct mt_name *ret, uint32_t max);

@@ -36,7 +36,8 @@ struct builder {
 	struct mt_chance *chance; /* the same; NULL: no profile was sampled */
 	uint64_t *other_key;      /* of blocks that the other side has, sorted */
 	size_t other_keys;
-	bool *is_left_out; /* by site: suppressed, or of a module that is not wanted */
+	bool *is_left_out;  /* by site: suppressed, or of a module that is not wanted */
+	bool ignores_calls; /* heap dumps do not tell which function was called */
 };
 
 static bool is_heap_wanted(const struct builder *b, uint32_t heap)
@@ -68,6 +69,20 @@ static bool is_block_wanted(struct builder *b, const struct mt_profile_block *bl
 	       (!b->query->min_age_ns || mt_ages_of(&b->ages, block) >= b->query->min_age_ns);
 }
 
+static void add_group(struct builder *b, uint64_t number, uint32_t to, struct mt_facts *facts,
+		      struct mt_chance *chance)
+{
+	mt_facts_add_group(&facts[to], chance ? &chance[to] : NULL, &b->p->group[number]);
+}
+
+/* Groups have no age: none is old enough when one is asked for. */
+static bool is_group_wanted(const struct builder *b, uint64_t number)
+{
+	const struct mt_profile_cell *c = &b->p->cell[b->p->group[number].cell];
+
+	return is_heap_wanted(b, b->p->site[c->site].heap) && !b->query->min_age_ns;
+}
+
 /* Of a snapshot, which has no blocks. */
 static void fill_snapshot_facts(struct builder *b)
 {
@@ -91,6 +106,9 @@ static void fill_facts(struct builder *b)
 	for (uint64_t i = 0; i < p->blocks; i++)
 		if (is_block_wanted(b, &p->block[i]))
 			add_block(b, i, p->cell[p->block[i].cell].site, b->facts, b->chance);
+	for (uint64_t i = 0; i < p->groups; i++)
+		if (is_group_wanted(b, i))
+			add_group(b, i, p->cell[p->group[i].cell].site, b->facts, b->chance);
 }
 
 static void add_facts(const struct mt_profile *p, const struct mt_facts *f, struct mt_row *row)
@@ -173,7 +191,7 @@ static struct mt_row *get_stack_row(struct builder *b, const struct mt_profile_s
 				    uint32_t top)
 {
 	const char *label = s->label && s->label < b->p->label_count ? b->p->label[s->label] : "";
-	uint64_t part[3] = {b->hash[top], s->call, s->heap};
+	uint64_t part[3] = {b->hash[top], b->ignores_calls ? 0 : s->call, s->heap};
 	struct mt_row *row;
 
 	row = mt_rows_get(&b->rows,
@@ -327,6 +345,12 @@ static int add_thread_blocks(struct builder *b)
 		if (!b->is_left_out[c->site] && is_block_wanted(b, &p->block[i]))
 			add_block(b, i, c->thread, facts, chance);
 	}
+	for (uint64_t i = 0; i < p->groups && !is_stopped(b); i++) {
+		const struct mt_profile_cell *c = &p->cell[p->group[i].cell];
+
+		if (!b->is_left_out[c->site] && is_group_wanted(b, i))
+			add_group(b, i, c->thread, facts, chance);
+	}
 	return add_thread_rows(b, facts, chance);
 }
 
@@ -394,6 +418,12 @@ static int add_sizes(struct builder *b)
 
 		if (!b->is_left_out[b->p->cell[block->cell].site] && is_block_wanted(b, block))
 			add_block(b, i, size_bucket(block->size), facts, chance);
+	}
+	for (uint64_t i = 0; i < b->p->groups && !is_stopped(b); i++) {
+		const struct mt_profile_group *g = &b->p->group[i];
+
+		if (!b->is_left_out[b->p->cell[g->cell].site] && is_group_wanted(b, i))
+			add_group(b, i, size_bucket(g->size), facts, chance);
 	}
 	count_sizes(b, allocs);
 	for (uint32_t i = 0; i < MT_HIST_BUCKETS; i++) {
@@ -604,6 +634,14 @@ static bool any_sampled(const struct mt_profile *const *profiles, uint32_t count
 	return false;
 }
 
+static bool any_dump(const struct mt_profile *const *profiles, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (profiles[i]->source == MT_PROFILE_OF_HEAP_DUMP)
+			return true;
+	return false;
+}
+
 static struct mt_table *new_table(const struct mt_profile *const *profiles, uint32_t count,
 				  const struct mt_query *q)
 {
@@ -626,7 +664,9 @@ static struct mt_table *new_table(const struct mt_profile *const *profiles, uint
 int mt_table_build(const struct mt_profile *const *profiles, uint32_t count,
 		   const struct mt_query *query, struct mt_table **ret_table)
 {
-	struct builder b = {.query = query};
+	struct builder b = {.query = query,
+			    .ignores_calls = any_dump(profiles, count) ||
+					     any_dump(query->other, query->other_count)};
 	int err = 0;
 
 	if (!is_known(query, any_sampled(profiles, count)))

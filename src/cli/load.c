@@ -8,15 +8,18 @@
 #include "base/units.h"
 #include "cli/find.h"
 #include "core/cc.h"
+#include "formats/heapdump_read.h"
 #include "formats/mtk_read.h"
 #include "formats/mts_read.h"
 #include "record/recording.h"
 #include "wire/state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static volatile int stop;
@@ -176,12 +179,40 @@ static int read_past(const struct mt_loaded *l, const char *path, struct mt_prof
 	return 0;
 }
 
-/* The state file at path, or beside the recording at path. */
+/* An open heap dump, or -1: path is none, or cannot be opened. */
+static int open_dump(const struct mt_loaded *l, const char *path)
+{
+	mt_auto(free) char *head = mt_alloc(MT_HEAPDUMP_LOOK_BYTES);
+	bool is_pipe, is_state;
+	struct stat st;
+	ssize_t len;
+	int fd = -1;
+
+	if (head && !stat(path, &st) && !S_ISDIR(st.st_mode))
+		fd = open(path,
+			  O_RDONLY | O_CLOEXEC | O_NOCTTY | (l->prefers_dumps ? 0 : O_NONBLOCK));
+	if (fd < 0)
+		return -1;
+	is_pipe = l->prefers_dumps && !S_ISREG(st.st_mode);
+	len = is_pipe ? 0 : pread(fd, head, MT_HEAPDUMP_LOOK_BYTES, 0);
+	is_state = len >= (ssize_t)sizeof(MT_STATE_MAGIC) - 1 &&
+		   !memcmp(head, MT_STATE_MAGIC, sizeof(MT_STATE_MAGIC) - 1);
+	if (is_pipe ||
+	    (len > 0 && !is_state && (l->prefers_dumps || mt_heapdump_is(head, (size_t)len))))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* The state file at path, or beside the recording at path; or the heap dump at path. */
 static int read_profile(const struct mt_loaded *l, const char *path, struct mt_profile **ret_p,
 			struct mt_err *err)
 {
 	mt_auto(free) char *state = state_of(path);
+	mt_auto(close) int dump = l->when || is_recording(path) ? -1 : open_dump(l, path);
 
+	if (dump >= 0)
+		return mt_heapdump_read_fd(dump, path, ret_p, err);
 	if (!state)
 		return mt_err_no_memory(err);
 	return l->when ? read_past(l, path, ret_p, err) : mt_mtk_read(state, ret_p, err);

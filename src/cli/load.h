@@ -23,6 +23,8 @@ struct mt_loaded {
 	/* profiles as they were then, from the recordings beside their state files; NULL: as the
 	 * state files tell */
 	const struct mt_mtr_when *when;
+	/* what is no state file is read as a heap dump, a pipe too, whatever it begins with */
+	bool prefers_dumps;
 };
 
 /* NULL and all-zero objects are allowed. */
@@ -49,7 +51,8 @@ MT_AUTO_DEFINE_INPLACE(mt_recorded, struct mt_recorded, mt_recorded_done)
  */
 int mt_recorded_open(struct mt_recorded *r, const char *path, struct mt_err *err);
 
-/* Reads one more state file, or that of a recording. 0 or a negative errno value with *err. */
+/* Reads one more state file, that of a recording, or a heap dump. 0 or a negative errno value with
+ * *err. */
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err);
 
 /* Takes over a profile that was read elsewhere; on failure it is freed. 0 or -ENOMEM. */

@@ -45,6 +45,12 @@ struct mt_profile_module {
 	bool is_program, is_self, is_vdso, is_provider, is_loader;
 	uint64_t loaded_ns, unloaded_ns; /* since start; unloaded 0: still there */
 	uint64_t file_dev, file_inode;
+	/*
+	 * address - bias is an offset in the file, not one of its ELF addresses: all that a memory
+	 * map tells. base is then where offset 0 of the file lies; 0: not known.
+	 */
+	bool by_offset;
+	uint64_t base;
 };
 
 /* One frame of the stack tree; the tree's roots have depth 0 and no pc. */
@@ -122,6 +128,25 @@ struct mt_profile_block {
 	uint32_t cell;                 /* its site and thread; 0: not known (tables were full) */
 };
 
+/* Live blocks of one size and cell of which only the number is known. */
+struct mt_profile_group {
+	uint64_t size, count;
+	uint32_t cell;
+};
+
+/* What a profile was read from. */
+enum mt_profile_source {
+	MT_PROFILE_OF_STATE = 0,
+	MT_PROFILE_OF_HEAP_DUMP, /* live blocks in groups and their stacks, and nothing else */
+};
+
+/*
+ * Labels of a heap dump's sites when it tells blocks of an application that was started from
+ * Android's zygote (z 1) from others (z 0). Without a block of an application there is no label.
+ */
+#define MT_PROFILE_ZYGOTE "zygote"
+#define MT_PROFILE_APP "app"
+
 /* How blocks were chosen for recording, from some moment on. */
 struct mt_profile_regime {
 	struct mt_sampling sampling;
@@ -188,6 +213,7 @@ struct mt_profile {
 	 * series; there are no blocks, and all else is of the state itself.
 	 */
 	uint32_t snapshot;
+	enum mt_profile_source source;
 
 	/* identity */
 	int32_t pid, ppid;
@@ -230,6 +256,7 @@ struct mt_profile {
 		label_count;
 	struct mt_profile_module *module;
 	struct mt_profile_node *node;
+	const char **given_name; /* by node: a function's name that the source told; NULL: none */
 	struct mt_profile_site *site;
 	struct mt_profile_cell *cell;
 	uint32_t *cell_by_site; /* cell indexes grouped by site */
@@ -238,6 +265,8 @@ struct mt_profile {
 	const char **label;           /* label[0] = "" */
 	uint64_t blocks;
 	struct mt_profile_block *block; /* from 0, in no order */
+	uint64_t groups;
+	struct mt_profile_group *group; /* from 0, in no order; blocks besides those above */
 	uint32_t hist_count;
 	uint32_t (*hist)[MT_PROFILE_SIZES]; /* sizes of a cell's allocations; saturating */
 

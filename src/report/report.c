@@ -366,6 +366,21 @@ void mt_report_notes(const struct mt_report *r, void (*emit)(void *context, cons
 			emit(context, mt_words_note(bit));
 }
 
+static bool any_dump(const struct mt_report *r)
+{
+	for (uint32_t i = 0; i < r->profile_count; i++)
+		if (r->profiles[i]->source == MT_PROFILE_OF_HEAP_DUMP)
+			return true;
+	return false;
+}
+
+static bool is_unknown_to_dumps(enum mt_show show)
+{
+	return show == MT_SHOW_PEAK || show == MT_SHOW_TOTAL || show == MT_SHOW_TEMPORARY ||
+	       show == MT_SHOW_LIFETIMES || show == MT_SHOW_THREADS || show == MT_SHOW_HEAPS ||
+	       show == MT_SHOW_COVERAGE;
+}
+
 const char *mt_report_missing(const struct mt_report *r)
 {
 	for (uint32_t i = 0; r->show == MT_SHOW_TIMELINE && i < r->profile_count; i++)
@@ -377,6 +392,9 @@ const char *mt_report_missing(const struct mt_report *r)
 	if (r->show == MT_SHOW_ERRORS && !mt_errors_were_looked_for(r))
 		return "no memory errors were looked for: 'memtrack run --mode=sample "
 		       "--guard-sampled' does";
+	if (is_unknown_to_dumps(r->show) && any_dump(r))
+		return "a heap dump tells what was live, and nothing of peaks, totals, times, "
+		       "threads or heaps: --show=live, large, sizes or modules";
 	return NULL;
 }
 

@@ -276,10 +276,29 @@ static void emit_note(void *context, const char *sentence)
 	mt_text_line(c->out, "note: ", sentence, "\n");
 }
 
+static bool is_dump(const struct mt_profile *p)
+{
+	return p->source == MT_PROFILE_OF_HEAP_DUMP;
+}
+
+/* Of dumps nothing is known but what was live. */
+static bool all_dumps(const struct mt_report *r)
+{
+	for (uint32_t i = 0; i < r->profile_count; i++)
+		if (!is_dump(r->profiles[i]))
+			return false;
+	return true;
+}
+
 static void add_process_line(const struct mt_profile *p, struct mt_buf *out)
 {
 	char end[128], time[MT_UNITS_TEXT_MAX];
 
+	if (is_dump(p)) {
+		mt_escape(out, *p->exe ? mt_names_base(p->exe) : "unknown");
+		mt_buf_adds(out, ", from its heap dump");
+		return;
+	}
 	mt_escape(out, mt_names_base(p->exe));
 	mt_buf_printf(out, " (pid %" PRId32 ") %s", p->pid,
 		      p->process_alive ? "is running"
@@ -360,6 +379,8 @@ static void add_totals(const struct mt_report *r, const struct mt_totals *t, str
 		mt_buf_printf(out, "  processes  %" PRIu32 ", listed below\n", r->profile_count);
 	}
 	add_live(t, out);
+	if (all_dumps(r))
+		return;
 	add_peak(r, t, out);
 	add_total(out, "allocated", t->alloc_bytes, t->allocs, "allocation", "allocations");
 	if (t->temporaries)
@@ -389,7 +410,8 @@ static void add_row_facts(const struct mt_report *r, const struct mt_row *row, s
 			mt_buf_printf(out, " within %s",
 				      mt_units_size(row->peak_bound_bytes, text));
 	}
-	if (row->live_count && mt_show_measure(r->show) == MT_MEASURE_LIVE) {
+	if (row->live_count && mt_show_measure(r->show) == MT_MEASURE_LIVE &&
+	    !is_dump(r->profiles[row->profile])) {
 		mt_buf_printf(out, ", oldest %s", mt_units_time(row->oldest_age_ns, text));
 		if (row->is_growing)
 			mt_buf_printf(out, ", %sgrows steadily%s", mt_text_warn(r), mt_text_end(r));

@@ -47,6 +47,18 @@ static void add_stats_live(const struct mt_profile *p, struct mt_size_live *live
 	}
 }
 
+static void add_groups_live(const struct mt_profile *p, struct mt_size_live *live)
+{
+	for (uint64_t k = 0; k < p->groups; k++) {
+		const struct mt_profile_group *g = &p->group[k];
+		uint32_t bucket = g->size ? 64 - (uint32_t)__builtin_clzll(g->size) : 0;
+
+		bucket = MT_MIN(bucket, (uint32_t)MT_HIST_BUCKETS - 1);
+		live->count[bucket] += g->count;
+		live->bytes[bucket] += g->size * g->count;
+	}
+}
+
 void mt_show_size_live(const struct mt_report *r, struct mt_size_live *ret_live)
 {
 	*ret_live = (struct mt_size_live){0};
@@ -64,6 +76,7 @@ void mt_show_size_live(const struct mt_report *r, struct mt_size_live *ret_live)
 			ret_live->count[bucket]++;
 			ret_live->bytes[bucket] += size;
 		}
+		add_groups_live(p, ret_live);
 	}
 }
 

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ID_MAX = 64, DEBUGLINK_NAME_MAX = 4096 };
+enum { ID_MAX = 64, DEBUGLINK_NAME_MAX = 4096, PAGE_BYTES = 4096 };
 
 /* What a candidate is checked against. */
 struct search {
@@ -121,6 +121,37 @@ static void read_facts(int fd, struct elf_facts *facts)
 		read_sections(elf, facts);
 	}
 	elf_end(elf);
+}
+
+void mt_debugfile_segments(const struct mt_debugfile *file, struct mt_debugfile_segment *ret,
+			   uint32_t max, uint32_t *ret_count)
+{
+	size_t headers = 0;
+	*ret_count = 0;
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(file->fd, ELF_C_READ, NULL);
+	if (!elf || elf_getphdrnum(elf, &headers))
+		headers = 0;
+	for (size_t i = 0; i < headers && *ret_count < max; i++) {
+		GElf_Phdr mem, *ph = gelf_getphdr(elf, (int)i, &mem);
+		if (ph && ph->p_type == PT_LOAD)
+			ret[(*ret_count)++] = (struct mt_debugfile_segment){
+				ph->p_offset, ph->p_filesz, ph->p_vaddr};
+	}
+	elf_end(elf);
+}
+
+uint64_t mt_debugfile_vaddr(const struct mt_debugfile_segment *segment, uint32_t count,
+			    uint64_t offset, uint64_t from_base)
+{
+	const uint64_t page = ~(uint64_t)(PAGE_BYTES - 1);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct mt_debugfile_segment *s = &segment[i];
+		/* whole pages are mapped, so an offset may lie before the segment */
+		if (offset >= (s->offset & page) && offset < s->offset + s->file_bytes)
+			return offset - s->offset + s->vaddr;
+	}
+	return from_base + (count ? segment[0].vaddr & page : 0);
 }
 
 int mt_debugfile_has_dwarf(const struct mt_debugfile *file)
@@ -274,8 +305,10 @@ static bool try_suffixes(struct search *s, const char *dir)
 	mt_auto(free) char *path = without_deleted(s->key->path);
 	if (!path)
 		s->error = -ENOMEM;
-	if (!path || *path != '/' || has_dot_dot(path))
+	if (!path || !*path || *path == '[' || has_dot_dot(path))
 		return false;
+	if (*path != '/')
+		return try_path(s, join3(dir, "/", path));
 	for (const char *rest = path; rest; rest = strchr(rest + 1, '/')) {
 		if (!rest[1])
 			break;
@@ -402,8 +435,12 @@ int mt_debugfile_open_main(const struct mt_debugfile_options *options,
 			   enum mt_debugfile_state *ret_state)
 {
 	struct search s = search_of(options, key);
-	*ret_state = try_recorded(&s);
-	bool found = *ret_state == MT_DEBUGFILE_OK;
+	bool found = !key->build_id_bytes && !key->inode && try_dirs(&s);
+	*ret_state = MT_DEBUGFILE_OK;
+	if (!found && !s.error) {
+		*ret_state = try_recorded(&s);
+		found = *ret_state == MT_DEBUGFILE_OK;
+	}
 	/* with neither a name nor an id there is nothing to look for */
 	if (!found && !s.error)
 		found = try_dirs(&s) || (!s.error && try_build_id(&s, debug_root(options))) ||

@@ -12,7 +12,11 @@
 #include <sys/stat.h>
 
 struct mt_debugfile_options {
-	const char *const *dirs; /* asked first; by build-id and by path suffix; borrowed */
+	/*
+	 * By build-id and by path suffix; borrowed. Asked before the recorded path when nothing
+	 * tells whether the file there is the right one.
+	 */
+	const char *const *dirs;
 	uint32_t dir_count;
 	const char *debug_root; /* NULL: /usr/lib/debug */
 	bool debuginfod;        /* ask the servers in $DEBUGINFOD_URLS */
@@ -44,7 +48,8 @@ struct mt_debugfile_key {
 
 /*
  * Opens the file that holds the module's code or at least its build-id: the recorded path, then the
- * option's directories, then the debug root. *ret_state says what was wrong with the recorded path
+ * option's directories, then the debug root; without a build-id and an inode the directories come
+ * first. *ret_state says what was wrong with the recorded path
  * even when another file was found. 0, -ENOENT when there is none, -ENOMEM. Any thread.
  */
 int mt_debugfile_open_main(const struct mt_debugfile_options *options,
@@ -65,6 +70,25 @@ int mt_debugfile_open_debug(const struct mt_debugfile_options *options,
  */
 int mt_debugfile_open_alt(const struct mt_debugfile_options *options,
 			  const struct mt_debugfile *user, struct mt_debugfile *ret_file);
+
+/* A part of a file that is loaded, and where. */
+struct mt_debugfile_segment {
+	uint64_t offset, file_bytes, vaddr;
+};
+
+/*
+ * The loaded segments of an ELF file in the order of its table: *ret_count of them, at most max.
+ * Files that hold debug information only have none with file_bytes.
+ */
+void mt_debugfile_segments(const struct mt_debugfile *file, struct mt_debugfile_segment *ret,
+			   uint32_t max, uint32_t *ret_count);
+
+/*
+ * The ELF virtual address of an offset in a file with these segments. Where none has contents there
+ * (debug information alone), `from_base`, the distance from where offset 0 was mapped, tells it.
+ */
+uint64_t mt_debugfile_vaddr(const struct mt_debugfile_segment *segment, uint32_t count,
+			    uint64_t offset, uint64_t from_base);
 
 /* 1 when the file has a .debug_info section with contents, 0 when not, -ENOMEM. */
 int mt_debugfile_has_dwarf(const struct mt_debugfile *file);

@@ -32,6 +32,12 @@ enum {
 struct job {
 	struct mt_debugfile_key key;
 	uint64_t *vaddr; /* owned; distinct once run */
+	/* addresses are offsets in the file until it is there; base_delta: from where its begin is
+	 * mapped */
+	bool by_offset;
+	uint64_t base_delta;
+	struct mt_debugfile_segment *segment; /* by_offset: of the file, once run; owned */
+	uint32_t segments;
 	size_t count, cap;
 	struct mt_symset set;
 	struct mt_symbol_frame *frame; /* arena; one for each of set.frame */
@@ -83,6 +89,12 @@ static bool has_address(const struct mt_profile *p, uint32_t node)
 	       !p->module[n->module].is_vdso;
 }
 
+/* What an offset in the file lacks to be the distance from where the file's begin is mapped. */
+static uint64_t base_delta(const struct mt_profile_module *m)
+{
+	return m->base ? m->bias - m->base : 0;
+}
+
 /* The same file loaded twice, or again, is one job. */
 static int job_name(const struct mt_profile_module *m, struct mt_strings *names,
 		    uint32_t *ret_number)
@@ -91,6 +103,8 @@ static int job_name(const struct mt_profile_module *m, struct mt_strings *names,
 	for (uint32_t i = 0; i < m->build_id_bytes && i < sizeof(m->build_id); i++)
 		mt_buf_printf(&b, "%02x", m->build_id[i]);
 	mt_buf_printf(&b, ":%llu:%s", (unsigned long long)m->file_inode, m->path);
+	if (m->by_offset)
+		mt_buf_printf(&b, "\n%llx", (unsigned long long)base_delta(m));
 	if (b.failed)
 		return -ENOMEM;
 	return mt_strings_intern(names, mt_buf_text(&b), b.len, ret_number);
@@ -109,6 +123,8 @@ static int job_for_module(struct mt_symbols *s, uint32_t module, struct mt_strin
 			return -ENOMEM;
 		s->job = job;
 		job[s->jobs++] = (struct job){
+			.by_offset = m->by_offset,
+			.base_delta = m->by_offset ? base_delta(m) : 0,
 			.key = {.path = m->path,
 				.build_id = m->build_id,
 				.build_id_bytes = MT_MIN(m->build_id_bytes, sizeof(m->build_id)),
@@ -215,11 +231,35 @@ static bool is_stopped(const struct pool *pool)
 	return __atomic_load_n(&pool->stop, __ATOMIC_RELAXED);
 }
 
+static uint64_t to_vaddr(const struct job *job, uint64_t address)
+{
+	return job->by_offset ? mt_debugfile_vaddr(job->segment, job->segments, address,
+						   address + job->base_delta)
+			      : address;
+}
+
+/* Takes the addresses that are offsets in the file as what they are in its own terms. */
+static int place(struct job *job, const struct mt_symmod *m)
+{
+	const struct mt_debugfile_segment *segment = mt_symmod_segments(m, &job->segments);
+	if (!job->by_offset)
+		return 0;
+	job->segment = mt_alloc_zero(job->segments + 1u, sizeof(*segment));
+	if (!job->segment)
+		return -ENOMEM;
+	memcpy(job->segment, segment, job->segments * sizeof(*segment));
+	for (size_t i = 0; i < job->count; i++)
+		job->vaddr[i] = to_vaddr(job, job->vaddr[i]);
+	return 0;
+}
+
 static void run_job(struct pool *pool, struct job *job)
 {
 	struct mt_symmod *m = NULL;
-	make_distinct(job);
 	job->result = mt_symmod_open(&pool->files, &job->key, &m, &job->state);
+	if (!job->result)
+		job->result = place(job, m);
+	make_distinct(job);
 	if (!job->result)
 		job->result = resolve(pool, job, m);
 	else if (job->result == -ENOENT && is_stopped(pool)) /* nobody looked everywhere */
@@ -427,7 +467,8 @@ static void publish_nodes(struct mt_symbols *s)
 		if (!number)
 			continue;
 		const struct job *job = &s->job[number - 1];
-		const struct mt_symset_entry *e = mt_symset_find(&job->set, lookup_address(p, i));
+		const uint64_t vaddr = to_vaddr(job, lookup_address(p, i));
+		const struct mt_symset_entry *e = mt_symset_find(&job->set, vaddr);
 		if (e && e->count)
 			s->node[i] = (struct node_ref){.frame = &job->frame[e->first],
 						       .count = e->count};
@@ -475,6 +516,7 @@ void mt_symbols_free(struct mt_symbols *s)
 		return;
 	for (size_t i = 0; i < s->jobs; i++) {
 		free(s->job[i].vaddr);
+		free(s->job[i].segment);
 		mt_symset_done(&s->job[i].set);
 	}
 	free(s->job);

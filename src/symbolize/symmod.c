@@ -22,7 +22,11 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { SEGMENTS_MAX = 32 };
+
 struct mt_symmod {
+	struct mt_debugfile_segment segment[SEGMENTS_MAX];
+	uint32_t segments;
 	const struct mt_debugfile_options *options;
 	const struct mt_debugfile_key *key;
 	struct mt_debugfile main, debug; /* debug: only when main has no DWARF */
@@ -77,8 +81,16 @@ int mt_symmod_open(const struct mt_debugfile_options *options, const struct mt_d
 		mt_symmod_close(m);
 		return r;
 	}
+	mt_debugfile_segments(&m->main, m->segment, SEGMENTS_MAX, &m->segments);
 	*ret_module = m;
 	return 0;
+}
+
+const struct mt_debugfile_segment *mt_symmod_segments(const struct mt_symmod *m,
+						      uint32_t *ret_count)
+{
+	*ret_count = m->segments;
+	return m->segment;
 }
 
 void mt_symmod_close(struct mt_symmod *m)

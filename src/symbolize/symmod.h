@@ -20,6 +20,10 @@ int mt_symmod_open(const struct mt_debugfile_options *options, const struct mt_d
 /* NULL is allowed. */
 void mt_symmod_close(struct mt_symmod *m);
 
+/* The loaded segments of the module's file. Borrowed from m. */
+const struct mt_debugfile_segment *mt_symmod_segments(const struct mt_symmod *m,
+						      uint32_t *ret_count);
+
 /* Names the files and their state on disk: another value when one of them was replaced. */
 uint64_t mt_symmod_identity(const struct mt_symmod *m);
 
