@@ -158,6 +158,20 @@ void mt_loader_set_process(int pid, enum mt_loader_care care)
 			       mt_sys_read_self(pid, &probe, &copy, 1) == 1 && copy == 1;
 }
 
+const char *mt_loader_name(const void *dynamic)
+{
+	struct r_debug *d = debug_struct();
+	const struct link_map *at = d ? d->r_map : NULL;
+	struct link_map l;
+	for (uint32_t seen = 0; at && seen < MODULES_MAX; seen++, at = l.l_next) {
+		if (mt_loader_read(at, &l, sizeof(l)))
+			return NULL;
+		if ((const void *)l.l_ld == dynamic)
+			return l.l_name;
+	}
+	return NULL;
+}
+
 uintptr_t mt_loader_notifier(void)
 {
 	struct r_debug *d = debug_struct();

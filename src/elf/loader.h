@@ -61,6 +61,12 @@ struct mt_module_list *mt_loader_read_modules(const struct mt_module_list *previ
 uint32_t mt_loader_search_order(const struct mt_module_list *list,
 				const struct mt_module **ret_order, uint32_t max);
 
+/*
+ * The path by which the loader knows the module whose dynamic section is at `dynamic` (of the first
+ * namespace), or NULL. The text is the loader's. Start-up only.
+ */
+const char *mt_loader_name(const void *dynamic);
+
 /* Address of the function that the loader calls on each change of its list, or 0. */
 uintptr_t mt_loader_notifier(void);
 

@@ -7,6 +7,7 @@
  */
 #include "elf/modules.h"
 
+#include "core/hash.h"
 #include "core/mem.h"
 #include "core/sys.h"
 
@@ -50,14 +51,6 @@ static int read_notes(mt_module_reader *read, const Elf64_Phdr *ph, struct mt_mo
 	return err;
 }
 
-/* FNV-1a over what two different libraries of equal size do not share. */
-static uint64_t mix(uint64_t h, const void *bytes, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
-	return h;
-}
-
 static int add_header(mt_module_reader *read, const Elf64_Phdr *ph, struct mt_module *m)
 {
 	uintptr_t at = m->bias + ph->p_vaddr;
@@ -92,13 +85,13 @@ int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint3
 {
 	struct mt_module m = {
 		.bias = bias, .phdr = phdr, .phnum = phnum, .name = "", .lo = UINTPTR_MAX};
-	uint64_t h = 0xcbf29ce484222325u;
+	uint64_t h = 0;
 	uint8_t chunk[CHUNK_BYTES];
 	for (uint32_t i = 0; i < phnum; i++) {
 		Elf64_Phdr ph;
 		if (read(&phdr[i], &ph, sizeof(ph)) || add_header(read, &ph, &m))
 			return -MT_EFAULT;
-		h = mix(h, &ph, sizeof(ph));
+		h = mt_hash_bytes(&ph, sizeof(ph), h);
 	}
 	if (m.lo >= m.hi)
 		return -MT_EINVAL;
@@ -107,7 +100,7 @@ int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint3
 		size_t bytes = MT_MIN(m.eh_frame_hdr_bytes - at, sizeof(chunk));
 		if (read(m.eh_frame_hdr + at, chunk, bytes))
 			return -MT_EFAULT;
-		h = mix(h, chunk, bytes);
+		h = mt_hash_bytes(chunk, bytes, h);
 	}
 	m.fingerprint = h;
 	*ret_module = m;
@@ -120,16 +113,6 @@ int mt_module_from_phdr(const Elf64_Phdr *phdr, uint32_t phnum, uintptr_t bias,
 	return mt_module_from_phdr_by(read_plainly, phdr, phnum, bias, ret_module);
 }
 
-/* The pieces of a module's dynamic section that symbol lookup needs. */
-struct dynamic_tables {
-	const Elf64_Sym *sym;
-	const char *str;
-	size_t str_bytes;
-	const uint32_t *gnu_hash;
-	const uint32_t *sysv_hash;
-	const uint16_t *versym;
-};
-
 /* glibc stores run-time addresses in the d_ptr entries, musl and the vdso leave them relative. */
 static const void *dynamic_pointer(const struct mt_module *m, uintptr_t value)
 {
@@ -139,9 +122,10 @@ static const void *dynamic_pointer(const struct mt_module *m, uintptr_t value)
 	return moved >= m->lo && moved < m->hi ? (const void *)moved : NULL;
 }
 
-static int read_dynamic(const struct mt_module *m, struct dynamic_tables *t)
+int mt_module_symbols(const struct mt_module *m, struct mt_module_symbols *ret_symbols)
 {
-	*t = (struct dynamic_tables){0};
+	struct mt_module_symbols *t = ret_symbols;
+	*t = (struct mt_module_symbols){.bias = m->bias};
 	if (!m->dynamic)
 		return 0;
 	for (const Elf64_Dyn *d = m->dynamic; d->d_tag != DT_NULL; d++) {
@@ -167,10 +151,11 @@ static int read_dynamic(const struct mt_module *m, struct dynamic_tables *t)
 			break;
 		}
 	}
-	return t->sym && t->str && (t->gnu_hash || t->sysv_hash);
+	t->usable = t->sym && t->str && (t->gnu_hash || t->sysv_hash);
+	return t->usable;
 }
 
-static int symbol_matches(const struct dynamic_tables *t, uint32_t i, const char *name)
+static int symbol_matches(const struct mt_module_symbols *t, uint32_t i, const char *name)
 {
 	const Elf64_Sym *s = &t->sym[i];
 	unsigned type = ELF64_ST_TYPE(s->st_info);
@@ -182,11 +167,16 @@ static int symbol_matches(const struct dynamic_tables *t, uint32_t i, const char
 	return s->st_name < t->str_bytes && mt_str_equal(t->str + s->st_name, name);
 }
 
-static uint32_t find_gnu(const struct dynamic_tables *t, const char *name)
+uint32_t mt_module_name_hash(const char *name)
 {
 	uint32_t h = 5381;
 	for (const char *c = name; *c; c++)
 		h = h * 33 + (uint8_t)*c;
+	return h;
+}
+
+static uint32_t find_gnu(const struct mt_module_symbols *t, const char *name, uint32_t h)
+{
 	uint32_t nbuckets = t->gnu_hash[0], first = t->gnu_hash[1], bloom_words = t->gnu_hash[2];
 	const uint64_t *bloom = (const uint64_t *)(t->gnu_hash + 4);
 	const uint32_t *bucket = (const uint32_t *)(bloom + bloom_words);
@@ -210,7 +200,7 @@ static uint32_t find_gnu(const struct dynamic_tables *t, const char *name)
 	}
 }
 
-static uint32_t find_sysv(const struct dynamic_tables *t, const char *name)
+static uint32_t find_sysv(const struct mt_module_symbols *t, const char *name)
 {
 	uint32_t nbuckets = t->sysv_hash[0], nsyms = t->sysv_hash[1];
 	const uint32_t *bucket = t->sysv_hash + 2, *chain = bucket + nbuckets;
@@ -229,17 +219,24 @@ static uint32_t find_sysv(const struct dynamic_tables *t, const char *name)
 	return 0;
 }
 
+uintptr_t mt_module_find(const struct mt_module_symbols *symbols, const char *name,
+			 uint32_t name_hash)
+{
+	const struct mt_module_symbols *t = symbols;
+	if (!t->usable)
+		return 0;
+	uint32_t i = t->gnu_hash ? find_gnu(t, name, name_hash) : find_sysv(t, name);
+	return i ? t->bias + t->sym[i].st_value : 0;
+}
+
 uintptr_t mt_module_symbol(const struct mt_module *m, const char *name)
 {
-	struct dynamic_tables t;
-	if (!read_dynamic(m, &t))
-		return 0;
-	uint32_t i = t.gnu_hash ? find_gnu(&t, name) : find_sysv(&t, name);
-	return i ? m->bias + t.sym[i].st_value : 0;
+	struct mt_module_symbols t;
+	return mt_module_symbols(m, &t) ? mt_module_find(&t, name, mt_module_name_hash(name)) : 0;
 }
 
 /* Number of dynamic symbols: DT_HASH says it, DT_GNU_HASH's longest chain implies it. */
-static uint32_t symbol_count(const struct dynamic_tables *t)
+static uint32_t symbol_count(const struct mt_module_symbols *t)
 {
 	if (t->sysv_hash)
 		return t->sysv_hash[1];
@@ -260,10 +257,10 @@ static uint32_t symbol_count(const struct dynamic_tables *t)
 const char *mt_module_nearest_symbol(const struct mt_module *m, uintptr_t address,
 				     uintptr_t *ret_offset)
 {
-	struct dynamic_tables t;
+	struct mt_module_symbols t;
 	const char *best = NULL;
 	uintptr_t best_at = 0, want = address - m->bias;
-	if (!read_dynamic(m, &t))
+	if (!mt_module_symbols(m, &t))
 		return NULL;
 	uint32_t count = symbol_count(&t);
 	for (uint32_t i = 1; i < count; i++) {

@@ -74,6 +74,26 @@ typedef int mt_module_reader(const void *from, void *to, size_t len);
 int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint32_t phnum,
 			   uintptr_t bias, struct mt_module *ret_module);
 
+/* The pieces of a module's dynamic section that symbol lookup needs. */
+struct mt_module_symbols {
+	const Elf64_Sym *sym;
+	const char *str;
+	size_t str_bytes;
+	const uint32_t *gnu_hash;
+	const uint32_t *sysv_hash;
+	const uint16_t *versym;
+	uintptr_t bias;
+	int usable; /* 0: the module has no symbols */
+};
+
+/* Fills *ret_symbols, valid while the module is loaded; returns its `usable`. */
+int mt_module_symbols(const struct mt_module *m, struct mt_module_symbols *ret_symbols);
+
+/* For many lookups: as mt_module_symbol(), with the name's hash. */
+uint32_t mt_module_name_hash(const char *name);
+uintptr_t mt_module_find(const struct mt_module_symbols *symbols, const char *name,
+			 uint32_t name_hash);
+
 /*
  * The definition of a function in a module's dynamic symbol table (DT_GNU_HASH or DT_HASH): its
  * run-time address, or 0. Hidden (non-default) versions, IFUNCs and undefined entries do not count.

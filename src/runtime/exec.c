@@ -27,8 +27,8 @@ extern int *__errno_location(void) __attribute__((weak));
 
 enum { SCRIPT_LEVELS = 4, FOLLOW_BYTES = 8192, FOLLOW_LINES = 8, ARGS_MAX = 65536 };
 
-static const char *const names[] = {"MEMTRACK_MODE", "MEMTRACK_OPTIONS", "MEMTRACK_DIR",
-				    "MEMTRACK_STATE_DIR", "MEMTRACK_LAUNCHER"};
+static const char *const names[] = {"MEMTRACK_MODE",      "MEMTRACK_OPTIONS",  "MEMTRACK_DIR",
+				    "MEMTRACK_STATE_DIR", "MEMTRACK_LAUNCHER", "MEMTRACK_CONFIG"};
 enum { PRELOAD_NAME_BYTES = 11 }; /* LD_PRELOAD= */
 
 /* The tracker's variables as this process got them; our own path as the loader knows it. */
@@ -360,7 +360,7 @@ MT_PUBLIC int execvpe(const char *file, char *const *argv, char *const *envp)
 	char buf[1024];
 	NEED(execvpe);
 	note_exec(1);
-	const char *path = search_path(file, buf, sizeof(buf));
+	const char *path = follow.self[0] ? search_path(file, buf, sizeof(buf)) : file;
 	int err = mt_system.execvpe(file, argv, child_environment(MT_AT_FDCWD, path, envp));
 	note_exec(0);
 	return err;
@@ -467,7 +467,7 @@ MT_PUBLIC int posix_spawnp(int *pid, const char *file, const void *actions, cons
 {
 	char buf[1024];
 	NEED(posix_spawnp);
-	const char *path = search_path(file, buf, sizeof(buf));
+	const char *path = follow.self[0] ? search_path(file, buf, sizeof(buf)) : file;
 	return mt_system.posix_spawnp(pid, file, actions, attributes, argv,
 				      child_environment(MT_AT_FDCWD, path, envp));
 }

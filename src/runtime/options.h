@@ -63,6 +63,8 @@ struct mt_options {
 	uint32_t guard_side;  /* enum mt_guard_side */
 	uint32_t profile_rate_s;     /* least time between two requests for a profile, 0: any */
 	uint32_t guard_fatal;        /* 1: the program does not go on after an error there */
+	uint32_t instance_limit;     /* processes tracked at once under the tag, 0: no bound */
+	uint32_t instance_tag;       /* in the name of the directory for the state file */
 	char output[MT_PATH_MAX];    /* pattern, absolute; "" when the launcher decides */
 	char state_dir[MT_PATH_MAX]; /* from the launcher; "" else */
 	char text[512];              /* options as understood, for the header */

@@ -12,12 +12,14 @@
 #include "runtime/exit_report.h"
 #include "runtime/guard.h"
 #include "runtime/index.h"
+#include "runtime/instances.h"
 #include "runtime/light.h"
 #include "runtime/lock.h"
 #include "runtime/log.h"
 #include "runtime/mapping.h"
 #include "runtime/modules.h"
 #include "runtime/profile.h"
+#include "runtime/programs.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
 #include "runtime/sites.h"
@@ -64,6 +66,18 @@ static void fill_strings(const struct mt_start_block *block)
 	heap[MT_HEAP_BRK].name_string = mt_storage_string("brk");
 }
 
+/* Several that started at the same moment: see instances.c. */
+static int are_too_many(void)
+{
+#ifdef MT_BUILD_WRAP
+	return 0;
+#else
+	uint32_t limit = mt_rt.options.instance_limit;
+	return limit &&
+	       mt_instances_count(mt_rt.options.instance_tag, mt_rt.hdr->mono_start_ns) >= limit;
+#endif
+}
+
 /* Tables, file, unwinder: everything that a process needs of its own. 0 or a negative errno value.
  */
 static int begin(const struct mt_start_block *block)
@@ -71,6 +85,10 @@ static int begin(const struct mt_start_block *block)
 	int err = mt_storage_create();
 	if (err)
 		return err;
+	if (block && are_too_many()) {
+		mt_storage_withdraw();
+		return -MT_EBUSY;
+	}
 	err = mt_index_init(mt_provider.granule_shift);
 	if (err)
 		return err;
@@ -104,20 +122,47 @@ static int begin(const struct mt_start_block *block)
 	return mt_control_begin();
 }
 
+/*
+ * What this process is to do: by its environment, or by the configuration file, which then takes
+ * the environment's place in *block. 0; -EINVAL: nothing, and what there is to say was said.
+ */
+static int read_wishes(struct mt_start_block *block)
+{
+	char error[256] = "";
+	int err = 0, is_listed = 0;
+#ifndef MT_BUILD_WRAP
+	enum mt_programs_say say = mt_programs_ask(block, error, sizeof(error));
+	is_listed = say == MT_PROGRAMS_LISTED;
+	if (is_listed)
+		block->envp = mt_programs_envp();
+	if (say == MT_PROGRAMS_OFF)
+		err = -MT_EINVAL;
+#endif
+	if (!err)
+		err = mt_options_read(block->envp, &mt_rt.options, error, sizeof(error));
+	/* a program that others have listed does not print their mistakes */
+	if (err && !is_listed && error[0])
+		mt_sys_write(2, error, mt_str_len(error));
+#ifndef MT_BUILD_WRAP
+	if (!err && is_listed)
+		mt_programs_finish(&mt_rt.options);
+#endif
+	return err;
+}
+
 static int start(void)
 {
 	struct mt_start_block block;
-	char error[256];
 	int err = mt_provider_resolve();
 	if (err)
 		return err;
 	err = mt_loader_start_block(&block);
 	if (err)
 		return err;
-	if (mt_options_read(block.envp, &mt_rt.options, error, sizeof(error))) {
-		mt_sys_write(2, error, mt_str_len(error));
-		return -MT_EINVAL;
-	}
+	char **environment MT_UNUSED = block.envp;
+	err = read_wishes(&block);
+	if (err)
+		return err;
 	if (mt_rt.options.wishes.mode == MT_MODE_OFF)
 		return -MT_EINVAL;
 	if (!mt_rt.options.in_valgrind &&
@@ -135,7 +180,7 @@ static int start(void)
 	err = begin(&block);
 #ifndef MT_BUILD_WRAP
 	if (!err)
-		mt_exec_remember(block.envp);
+		mt_exec_remember(environment);
 #endif
 	if (!err) {
 		mt_guard_begin();

@@ -80,6 +80,7 @@ _Static_assert(sizeof(system_names) / sizeof(system_names[0]) ==
 /* Modules in search order and our own place in it; too large for small stacks, so static. */
 static struct search {
 	const struct mt_module *order[ORDER_MAX];
+	struct mt_module_symbols symbols[ORDER_MAX]; /* of each */
 	uint32_t count, self_at;
 	const struct mt_module *self;
 } search; /* guarded by mt_rt.search_lock */
@@ -89,23 +90,26 @@ static void begin_search(struct search *s, const struct mt_module_list *list)
 	s->count = mt_loader_search_order(list, s->order, ORDER_MAX);
 	s->self = mt_module_list_find(list, (uintptr_t)&mt_rt);
 	s->self_at = 0;
-	for (uint32_t i = 0; i < s->count; i++)
+	for (uint32_t i = 0; i < s->count; i++) {
+		mt_module_symbols(s->order[i], &s->symbols[i]);
 		if (s->order[i] == s->self)
 			s->self_at = i;
+	}
 }
 
 /* First definition behind us; else (we were loaded late, or a library came later) anywhere. */
 static uintptr_t find(const struct search *s, const char *name, const struct mt_module **ret_module)
 {
+	uint32_t hash = mt_module_name_hash(name);
 	for (uint32_t i = s->self_at + 1; i < s->count; i++) {
-		uintptr_t at = mt_module_symbol(s->order[i], name);
+		uintptr_t at = mt_module_find(&s->symbols[i], name, hash);
 		if (at) {
 			*ret_module = s->order[i];
 			return at;
 		}
 	}
 	for (uint32_t i = 0; i < s->count && i < s->self_at; i++) {
-		uintptr_t at = mt_module_symbol(s->order[i], name);
+		uintptr_t at = mt_module_find(&s->symbols[i], name, hash);
 		if (at) {
 			*ret_module = s->order[i];
 			return at;
@@ -114,10 +118,29 @@ static uintptr_t find(const struct search *s, const char *name, const struct mt_
 	return 0;
 }
 
+/* Has anybody an allocator whose names begin so? */
+static int is_here(const struct search *s, const char *prefix)
+{
+	static const char *const telling[] = {"malloc", "free"};
+	const struct mt_module *where;
+	for (size_t i = 0; i < MT_ARRAY_LEN(telling); i++) {
+		char name[64];
+		struct mt_fmt f;
+		mt_fmt_init(&f, name, sizeof(name));
+		mt_fmt_str(&f, prefix);
+		mt_fmt_str(&f, telling[i]);
+		if (find(s, name, &where))
+			return 1;
+	}
+	return 0;
+}
+
 static void resolve_family(const struct search *s, enum mt_family family)
 {
 	void **slot = (void **)&mt_original[family];
 	const struct mt_module *where;
+	if (family != MT_FAMILY_PLAIN && !is_here(s, prefixes[family]))
+		return;
 	for (size_t i = 0; i < MT_ARRAY_LEN(malloc_names); i++) {
 		char name[64];
 		struct mt_fmt f;
@@ -197,8 +220,9 @@ static void describe(const struct search *s)
 	 */
 	if (!mt_rt.chunk_sizes)
 		mt_rt.chunk_sizes = glibc && provider == libc && sizes == libc;
+	uint32_t malloc_hash = mt_module_name_hash("malloc");
 	for (uint32_t i = 0; i < s->self_at; i++)
-		if (mt_module_symbol(s->order[i], "malloc"))
+		if (mt_module_find(&s->symbols[i], "malloc", malloc_hash))
 			mt_provider.program_exports_malloc = 1;
 	/* it takes a question about a block that is gone for an error of its own kind */
 	const struct mt_module *asan;

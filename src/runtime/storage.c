@@ -102,10 +102,12 @@ static int make_directory(const char *parent)
 	struct mt_fmt f;
 	if (mt_sys_getrandom(&random, sizeof(random)) != sizeof(random))
 		random = mt_clock_ticks() * 0x9e3779b97f4a7c15u ^ (uintptr_t)&random;
+	if (mt_rt.options.instance_limit) /* instances are counted by it, see instances.h */
+		random = (uint64_t)mt_rt.options.instance_tag << 32 | (uint32_t)random;
 	mt_fmt_init(&f, mt_rt.state_dir, sizeof(mt_rt.state_dir));
 	mt_fmt_str(&f, parent);
 	mt_fmt_str(&f, "/memtrack-");
-	mt_fmt_u64(&f, (uint64_t)mt_sys0(__NR_getuid));
+	mt_fmt_u64(&f, (uint64_t)mt_sys0(__NR_geteuid));
 	mt_fmt_str(&f, "-");
 	mt_fmt_u64(&f, mt_rt.options.launcher_pid); /* it finds the directory by its name */
 	mt_fmt_str(&f, "-");
@@ -168,11 +170,11 @@ static void read_boot_id(uint8_t *ret_id)
 	}
 }
 
-/* Field 22 of /proc/self/stat: start time; the name in field 2 may hold blanks and brackets. */
-static uint64_t read_proc_start(void)
+/* Field 22 is the start time; the name in field 2 may hold blanks and brackets. */
+uint64_t mt_storage_process_start(const char *stat_path)
 {
 	char text[1024];
-	long fd = mt_sys_open("/proc/self/stat", MT_O_RDONLY | MT_O_CLOEXEC, 0);
+	long fd = mt_sys_open(stat_path, MT_O_RDONLY | MT_O_CLOEXEC, 0);
 	if (fd < 0)
 		return 0;
 	long n = mt_sys_read((int)fd, text, sizeof(text) - 1);
@@ -220,7 +222,7 @@ static void fill_header(struct mt_state_header *h)
 	h->mono_start_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 	h->wall_start_ns = mt_sys_clock_ns(MT_CLOCK_REALTIME);
 	h->unit_shift = mt_clock_unit_shift();
-	h->proc_start = read_proc_start();
+	h->proc_start = mt_storage_process_start("/proc/self/stat");
 	read_boot_id(h->boot_id);
 }
 
@@ -338,6 +340,13 @@ void mt_storage_unlink(void)
 	mt_sys_unlink(mt_rt.state_path);
 	if (!mt_rt.options.state_dir[0]) /* our own directory: goes when it is empty */
 		mt_sys3(__NR_unlinkat, MT_AT_FDCWD, mt_rt.state_dir, 0x200 /* AT_REMOVEDIR */);
+}
+
+void mt_storage_withdraw(void)
+{
+	mt_storage_unlink();
+	mt_sys_munmap(mt_rt.hdr, mt_rt.file_bytes);
+	mt_rt.hdr = NULL;
 }
 
 /* End of a region's address space, as an offset in the mapping. */

@@ -17,6 +17,12 @@ int mt_storage_create(void);
 /* Removes the file's name (leak_report at exit, failed start). */
 void mt_storage_unlink(void);
 
+/* Undoes mt_storage_create(), before anything else was done with it. */
+void mt_storage_withdraw(void);
+
+/* When a process started, in the kernel's ticks, from its /proc/PID/stat; 0: unknown. */
+uint64_t mt_storage_process_start(const char *stat_path);
+
 /* In a forked child: private zero pages take the place of the parent's file. */
 void mt_storage_detach(void);
 
