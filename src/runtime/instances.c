@@ -33,6 +33,13 @@ struct names {
 	char buf[LIST_BYTES] __attribute__((aligned(8)));
 };
 
+static void begin_names(struct names *n, long fd)
+{
+	n->fd = (int)fd;
+	n->lists = 0;
+	n->at = n->len = 0;
+}
+
 /* The next name, or NULL at the end. A list that is too long or cannot be read: *ret_cut is set. */
 static const char *next_name(struct names *n, int *ret_cut)
 {
@@ -91,7 +98,7 @@ static int look_at_file(int dir, const char *name, uint64_t *first)
 /* 1 when the directory belongs to a living instance that began before the moment. */
 static int counts(int parent, const char *name, uint64_t mono_start_ns)
 {
-	struct names n = {.lists = 0};
+	struct names n;
 	struct statx s;
 	uint64_t first = UINT64_MAX;
 	int alive = 0, cut = 0, files = 0;
@@ -104,7 +111,7 @@ static int counts(int parent, const char *name, uint64_t mono_start_ns)
 		mt_sys_close((int)fd);
 		return 0;
 	}
-	n.fd = (int)fd;
+	begin_names(&n, fd);
 	for (const char *file; files < FILES_MAX && (file = next_name(&n, &cut)); files++)
 		if (file[0] >= '0' && file[0] <= '9')
 			alive |= look_at_file((int)fd, file, &first);
@@ -114,7 +121,7 @@ static int counts(int parent, const char *name, uint64_t mono_start_ns)
 
 static uint32_t count_in(const char *parent, const char *prefix, uint64_t mono_start_ns)
 {
-	struct names n = {.lists = 0};
+	struct names n;
 	uint32_t count = 0;
 	int cut = 0;
 	long fd = mt_sys_open(parent, MT_O_RDONLY | MT_O_CLOEXEC | O_DIRECTORY, 0);
@@ -122,7 +129,7 @@ static uint32_t count_in(const char *parent, const char *prefix, uint64_t mono_s
 		return 0;
 	if (fd < 0)
 		return UINT32_MAX;
-	n.fd = (int)fd;
+	begin_names(&n, fd);
 	for (const char *name; (name = next_name(&n, &cut));)
 		if (mt_str_starts(name, prefix))
 			count += (uint32_t)counts((int)fd, name, mono_start_ns);

@@ -375,7 +375,7 @@ static int read_prefix(const char *text)
 /* Absolute, since the program may go elsewhere. */
 static int set_path(const char *path)
 {
-	char cwd[PATH_BYTES] = "";
+	char cwd[PATH_BYTES];
 	struct mt_fmt f;
 	mt_fmt_init(&f, out.path, sizeof(out.path));
 	if (*path != '/') {

@@ -128,8 +128,9 @@ static int begin(const struct mt_start_block *block)
  */
 static int read_wishes(struct mt_start_block *block)
 {
-	char error[256] = "";
+	char error[256];
 	int err = 0, is_listed = 0;
+	error[0] = 0;
 #ifndef MT_BUILD_WRAP
 	enum mt_programs_say say = mt_programs_ask(block, error, sizeof(error));
 	is_listed = say == MT_PROGRAMS_LISTED;

@@ -77,7 +77,7 @@ class Bench:
         """The preload image for the other machine, from the same sources and flags as the native one."""
         src = os.path.join(self.options.source, "src")
         files = [os.path.join(src, "core", "fmt.c")]
-        for layer in ("elf", "unwind", "runtime"):
+        for layer in ("wire", "elf", "unwind", "runtime"):
             files += sorted(glob.glob(os.path.join(src, layer, "*.c")))
         files = [f for f in files if not f.endswith("wrap.c")]
         self.lib = os.path.join(self.dir, "libmemtrack.so")
