@@ -88,16 +88,16 @@ def memcheck(text):
         block = re.sub(r"==\d+== ?", "", block)
         write = "Invalid write" in block
         if write or "Invalid read" in block:
-            if "free'd" in block:
+            if re.search(r"a block of size \S+ free'd", block):
                 found.append(Found(FREED_WRITE if write else FREED_READ))
-            elif re.search(r"is \S+ bytes after a block of size \S+ alloc'd", block):
+            elif re.search(r"is \S+ bytes (after|inside) a block of size \S+ alloc'd", block): # inside: over its end
                 found.append(Found(PAST if write else READ_PAST))
             elif re.search(r"is \S+ bytes before a block of size \S+ alloc'd", block):
                 found.append(Found(BEFORE if write else READ_BEFORE))
             else:
                 found.append(Found(SOMETHING))
         elif "Invalid free()" in block:
-            found.append(Found(DOUBLE if "free'd" in block else BAD))
+            found.append(Found(DOUBLE if re.search(r"a block of size \S+ free'd", block) else BAD))
         elif "Mismatched free()" in block or "Mismatched new" in block:
             found.append(Found(MISMATCH))
         elif re.search(r"are (definitely lost|indirectly lost|possibly lost|still reachable) in loss record", block):
