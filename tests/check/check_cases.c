@@ -489,6 +489,7 @@ static void c091_free_of_an_early_block(void)
 {
 	say("early", early_block != NULL);
 	free(early_block);
+	early_block = NULL;
 	for (int i = 0; i < 3; i++) { /* blocks that libc and the loader give back */
 		FILE *f = fopen("/dev/null", "r");
 		setvbuf(f, NULL, _IOFBF, 1000 * i);

@@ -90,8 +90,19 @@ static unsigned char *make(size_t size)
 	return p;
 }
 
+/* What lies at an index of a block that was made, or freed, as it should. */
+static int pattern_at(enum kind kind, long index, long size)
+{
+	static const unsigned char live[] = {0x0d, 0xd0, 0xe7, 0x1e},
+				   freed[] = {0xcd, 0xdc, 0xc7, 0x1c};
+	long in_header = index + front + HEADER;
+	if (kind == TAG || kind == FREED_TAG)
+		return (kind == TAG ? live : freed)[in_header];
+	return kind == FREED ? 0xef : index < 0 ? 0xaa : index >= size ? 0xbb : 0;
+}
+
 /* Distinct indexes between from and to (without), with bytes that are not the pattern. */
-static int choose(struct damage *damage, int at, long from, long to, int pattern)
+static int choose(struct damage *damage, int at, enum kind kind, long size, long from, long to)
 {
 	int count = 1 + (int)below(&state, DAMAGES / 2);
 	for (int i = 0; i < count; i++) {
@@ -102,7 +113,8 @@ static int choose(struct damage *damage, int at, long from, long to, int pattern
 		if (taken)
 			continue;
 		damage[at].index = index;
-		damage[at++].byte = (unsigned char)(pattern + 1 + (int)below(&state, 255));
+		damage[at++].byte = (unsigned char)(pattern_at(kind, index, size) + 1 +
+						    (int)below(&state, 255));
 	}
 	return at;
 }
@@ -113,19 +125,17 @@ static int plan(enum kind kind, struct damage *damage, size_t size)
 	long n = (long)size, tag = -front - HEADER;
 	int count = 0;
 	if (kind == FRONT || kind == BOTH)
-		count = choose(damage, count, -front, 0, 0xaa);
+		count = choose(damage, count, kind, n, -front, 0);
 	if (kind == REAR || kind == BOTH)
-		count = choose(damage, count, n, n + rear, 0xbb);
-	if (kind == TAG)
-		count = choose(damage, count, tag, tag + 4, 0x0d);
-	if (kind == FREED_TAG)
-		count = choose(damage, count, tag, tag + 4, 0xcd);
+		count = choose(damage, count, kind, n, n, n + rear);
+	if (kind == TAG || kind == FREED_TAG)
+		count = choose(damage, count, kind, n, tag, tag + 4);
 	if (kind == HEAD)
-		count = choose(damage, count, tag + 4, tag + 28, 0);
+		count = choose(damage, count, kind, n, tag + 4, tag + 28);
 	if (kind == FREED)
-		count = choose(damage, count, 0, n, 0xef);
+		count = choose(damage, count, kind, n, 0, n);
 	if (kind == FREED_EDGE) /* of the header, or of the guards */
-		count = choose(damage, count, tag + 4, 0, 0xaa);
+		count = choose(damage, count, kind, n, tag + 4, 0);
 	return count;
 }
 

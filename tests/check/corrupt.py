@@ -11,7 +11,7 @@ import re
 import sys
 
 sys.dont_write_bytecode = True
-from harness import DIVIDER, Bench, Missing
+from harness import DIVIDER, Bench, Frames, Missing
 from tap import Tap
 
 FREED_TAG = 0x1cc7dccd
@@ -34,22 +34,24 @@ class Round:
         self.damage = {int(i): int(b) for i, b in (w.split("=") for w in words[6:])}
 
 
-def promised(result, r):
+def promised(result, r, made_in):
     """What the log must say of a round; None: it may say something, of this block alone."""
+    made = {"made_in": made_in}
     front = {i: b for i, b in r.damage.items() if i < 0}
     rear = {i: b for i, b in r.damage.items() if i >= r.size}
     if r.kind == "sound":
         return []
     if r.kind in ("rear", "front", "both"):
-        return [result.damaged(r.p, r.size, "FRONT", front, "let_go") if front else [],
-                result.damaged(r.p, r.size, "REAR", rear, "let_go") if rear else []]
+        return [result.damaged(r.p, r.size, "FRONT", front, "let_go", **made) if front else [],
+                result.damaged(r.p, r.size, "REAR", rear, "let_go", **made) if rear else []]
     if r.kind == "tag":
         what = "USED AFTER FREE" if r.tag == FREED_TAG else "HAS INVALID TAG %x" % r.tag
-        return result.bad_pointer(r.p, what, r.call, "let_go")
+        return result.bad_pointer(r.p, what, r.call, "let_go", **made)
     if r.kind == "freed":
-        return result.used_after_free(r.p, r.damage, "let_go")
+        return result.used_after_free(r.p, r.damage, "let_go", **made)
     if r.kind == "freed_tag":
-        return [DIVIDER, "+++ ALLOCATION 0x%x HAS CORRUPTED HEADER TAG 0x%x AFTER FREE" % (r.p, r.tag), DIVIDER]
+        return [DIVIDER, "+++ ALLOCATION 0x%x HAS CORRUPTED HEADER TAG 0x%x AFTER FREE" % (r.p, r.tag),
+                "Backtrace at time of free:", Frames("let_go"), DIVIDER]
     return None
 
 
@@ -73,7 +75,7 @@ def check_set(bench, tap, name, rounds, seed):
     err, result.err = result.err, "" # of each round its own lines are shown
     for r in done:
         lines, before = segments.get(str(r.number), []), len(result.problems)
-        wanted = promised(result, r)
+        wanted = promised(result, r, ["make"] if "backtrace" in options.split() else [])
         if wanted is not None:
             result.expect_log(wanted, lines)
         else:

@@ -106,7 +106,7 @@ static void drop(struct worker *w, size_t slot)
 {
 	check(w, slot, w->size[slot]);
 	if (w->block[slot] && below(&w->state, 10) == 0) {
-		w->wrong += realloc(w->block[slot], 0) != NULL;
+		free(realloc(w->block[slot], 0)); /* of musl's own a block comes back */
 	} else {
 		free(w->block[slot]);
 	}

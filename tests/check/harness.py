@@ -191,22 +191,27 @@ class Result:
         if len(self.problems) > before:
             self.problems.append("the whole log: %s" % self.err[-3000:])
 
-    # What the log says of it. function: of the program, in which it was found.
+    # What the log says of it. functions: of the program, innermost first, in which it was found. made_in: those
+    # that made the block: said when there are stacks of allocations.
 
-    def damaged(self, p, size, side, wrong, *functions):
+    @staticmethod
+    def allocation(made_in):
+        return ["Backtrace at time of allocation:", Frames(*made_in)] if made_in else []
+
+    def damaged(self, p, size, side, wrong, *functions, made_in=()):
         """wrong: {index: byte}"""
         pattern = 0xaa if side == "FRONT" else 0xbb
         return [DIVIDER, "+++ ALLOCATION 0x%x SIZE %d HAS A CORRUPTED %s GUARD" % (p, size, side),
                 ["  allocation[%d] = 0x%02x (expected 0x%02x)" % (i, wrong[i], pattern) for i in sorted(wrong)],
-                "Backtrace at time of failure:", Frames(*functions), DIVIDER]
+                self.allocation(made_in), "Backtrace at time of failure:", Frames(*functions), DIVIDER]
 
-    def bad_pointer(self, p, what, call, *functions, freed_in=()):
-        first = ["Backtrace of original free:", Frames(*freed_in)] if freed_in else []
+    def bad_pointer(self, p, what, call, *functions, freed_in=(), made_in=()):
+        first = self.allocation(made_in) + (["Backtrace of original free:", Frames(*freed_in)] if freed_in else [])
         return [DIVIDER, "+++ ALLOCATION 0x%x %s (%s)" % (p, what, call), first, "Backtrace at time of failure:",
                 Frames(*functions), DIVIDER]
 
-    def used_after_free(self, p, wrong, *functions):
-        last = ["Backtrace at time of free:", Frames(*functions)] if functions else []
+    def used_after_free(self, p, wrong, *functions, made_in=()):
+        last = self.allocation(made_in) + (["Backtrace at time of free:", Frames(*functions)] if functions else [])
         return [DIVIDER, "+++ ALLOCATION 0x%x USED AFTER FREE" % p,
                 ["  allocation[%d] = 0x%02x (expected 0xef)" % (i, wrong[i]) for i in sorted(wrong)], last, DIVIDER]
 
@@ -223,8 +228,8 @@ class Bench:
     """Where programs run: a folder of its own, the library, and which libc."""
 
     def __init__(self, build, musl=False):
-        self.build, self.musl = build, musl
-        self.library = os.environ.get("MEMTRACK_LIB", os.path.join(build, "libmemtrack.so"))
+        self.build, self.musl = os.path.abspath(build), musl
+        self.library = os.environ.get("MEMTRACK_LIB", os.path.join(self.build, "libmemtrack.so"))
         self.work = tempfile.mkdtemp(prefix="memtrack-check-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
         self.serial = 0
 

@@ -19,7 +19,10 @@ OPTIONS = ["guard", "front_guard=40", "rear_guard=7", "backtrace=8", "backtrace_
            "backtrace_dump_prefix={folder}/heap", "backtrace_full", "fill_on_alloc", "fill_on_free=10", "fill",
            "expand_alloc=64", "free_track=10", "free_track_backtrace_num_frames=3", "leak_track", "record_allocs=1500",
            "record_allocs_file={folder}/records", "record_allocs_on_exit", "verify_pointers", "abort_on_error", "verbose",
-           "check_unreachable_on_signal", "log_allocator_stats_on_signal", "log_allocator_stats_on_exit"]
+           "check_unreachable_on_signal", "log_allocator_stats_on_signal", "log_allocator_stats_on_exit",
+           # memtrack's own
+           "guard_page=5", "free_track_bytes=20000", "check_heap_every=40", "check_heap_on_signal", "only_min_size=100",
+           "only_max_size=300", "only_modules=+family_c"]
 THREADS, ROUNDS, LEFT = "3", "250", 777
 LEAK = re.compile(r"^\+\+\+ (\S+) leaked block of size (\d+) at 0x[0-9a-f]+ \(leak \d+ of \d+\)$")
 LONG_FRAME = re.compile(r"^ {10}#\d+  ?pc [0-9a-f]{16}  ")

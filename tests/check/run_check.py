@@ -434,7 +434,7 @@ def _(r):
     if not r.problems:
         r.expect("records before the dump", os.stat(records).st_mtime_ns <= os.stat(dump).st_mtime_ns, True)
     at = r.log.index("Logging allocator stats...") if "Logging allocator stats..." in r.log else len(r.log)
-    return ["-- exit", r.used_after_free(r["p"], {7: 7}, "first_free", name), r.leaks((400, r["q"], name)),
+    return ["-- exit", r.used_after_free(r["p"], {7: 7}, "first_free", name, made_in=[name]), r.leaks((400, r["q"], name)),
             "Dumping to file: " + dump, "", "Logging allocator stats...", r.log[at + 1:]]
 
 

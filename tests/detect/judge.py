@@ -28,6 +28,11 @@ KINDS = {
 }
 
 
+# what a report of an access to a guarded page says, and whether it was a read
+PAGE_KINDS = {("OVERFLOW", False): PAST, ("OVERFLOW", True): READ_PAST, ("UNDERFLOW", False): BEFORE,
+              ("UNDERFLOW", True): READ_BEFORE, ("USED AFTER FREE", False): FREED_WRITE, ("USED AFTER FREE", True): FREED_READ}
+
+
 class Found:
     """One thing that a tool reported. size of the block and first bad index where they were said."""
 
@@ -73,8 +78,14 @@ def memtrack(lines, program, frame):
                 current.kind = DOUBLE
             elif re.match(r"(UNKNOWN POINTER|HAS INVALID TAG [0-9a-f]+) \(", m[1]):
                 current.kind = BAD
-            elif "MISMATCH" in m[1]:
+            elif re.match(r"SIZE \d+ MADE BY ", m[1]):
                 current.kind = MISMATCH
+            page = re.match(r"SIZE (\d+) (OVERFLOW|UNDERFLOW|USED AFTER FREE|UNKNOWN POINTER)(?: \((read|write|bytes beside).*\))? "
+                            r"at allocation\[(-?\d+)\]$", m[1])
+            if page:
+                current.kind = PAGE_KINDS.get((page[2], page[3] == "read"), SOMETHING) if page[3] else \
+                    {"USED AFTER FREE": DOUBLE, "UNKNOWN POINTER": BAD}.get(page[2], SOMETHING)
+                current.size, current.at = int(page[1]), int(page[4])
         m = re.match(r"\+\+\+ .* leaked block of size (\d+) ", line)
         if m:
             current = Found(LEAK, int(m[1]))

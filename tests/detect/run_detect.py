@@ -77,7 +77,7 @@ class Tool:
     name, flavour = "", "plain"
 
     def __init__(self, build):
-        self.build = build
+        self.build = os.path.abspath(build)
 
     def missing(self):
         return None
@@ -120,6 +120,13 @@ class Memtrack(Tool):
 
     def read(self, run, program):
         return judge.memtrack(harness.log_lines(run.err), program, harness.FRAME) or judge.glibc(run.err)
+
+
+class MemtrackPages(Memtrack):
+    name, options = "memtrack, guard_page", "guard_page=1 " + CHECK
+
+    def env(self, folder):
+        return dict(super().env(folder), MEMTRACK_OPTIONS="guard-side=end")
 
 
 class Memcheck(Tool):
@@ -189,7 +196,7 @@ class MallocCheck(Preloaded):
     more = {"MALLOC_CHECK_": "3", "GLIBC_TUNABLES": "glibc.malloc.check=3"}
 
 
-TOOLS = [Bare, Memtrack, Memcheck, Asan, Efence, Duma, MallocCheck]
+TOOLS = [Bare, Memtrack, MemtrackPages, Memcheck, Asan, Efence, Duma, MallocCheck]
 
 
 class Bench:

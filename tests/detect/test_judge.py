@@ -39,6 +39,10 @@ MEMTRACK = [
      [(judge.DOUBLE, None, None, "culprit")]),
     ("bad free", "+++ ALLOCATION 0x10 UNKNOWN POINTER (free)\nBacktrace at time of failure:\n" + STACK,
      [(judge.BAD, None, None, "culprit")]),
+    ("mismatch", "+++ ALLOCATION 0x10 SIZE 24 MADE BY operator new[] IS GIVEN TO free\nBacktrace at time of failure:\n" + STACK,
+     [(judge.MISMATCH, None, None, "culprit")]),
+    ("read behind a page's block", "+++ ALLOCATION 0x10 SIZE 24 OVERFLOW (read) at allocation[24]\n" + STACK,
+     [(judge.READ_PAST, 24, 24, "culprit")]),
     ("leak", "+++ ./faulty leaked block of size 64 at 0x10 (leak 1 of 1)\nBacktrace at time of allocation:\n" + STACK,
      [(judge.LEAK, 64, None, "culprit")]),
     ("leak of the loader", "+++ ./faulty leaked block of size 272 at 0x10 (leak 1 of 1)\nBacktrace at time of allocation:\n"
