@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of bionic's record_allocs, as of Android 14: TID: what 0xPTR ... START END. */
+/* Lines of a recording: its events, with made-up addresses. */
 #include "formats/record_allocs.h"
 
 #include <errno.h>
-#include <inttypes.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "formats/mtr_events.h"
+#include "formats/record_allocs_line.h"
 #include "wire/state.h"
 
 #define FIRST_ADDRESS 0x10000000u
@@ -46,38 +46,53 @@ static int place(struct writer *w, uint32_t slot, const struct mt_mtr_live *b)
 	return 0;
 }
 
-static void write_made(const struct writer *w, const struct mt_mtr_step *s, uint64_t old)
+static struct mt_record_allocs_line made_line(const struct writer *w, const struct mt_mtr_step *s,
+					      uint64_t old)
 {
-	uint64_t at = w->address[s->slot], size = s->made.size;
 	uint32_t call = call_of(w->p, s->made.cell);
+	struct mt_record_allocs_line l = {.kind = MT_RECORD_ALLOCS_MALLOC,
+					  .pointer = w->address[s->slot],
+					  .size = s->made.size};
 
-	if (s->kind == MT_MTR_STEP_REALLOC || call == MT_CALL_REALLOC)
-		mt_buf_printf(w->out, "realloc 0x%" PRIx64 " 0x%" PRIx64 " %" PRIu64, at, old,
-			      size);
-	else if (call == MT_CALL_CALLOC)
-		mt_buf_printf(w->out, "calloc 0x%" PRIx64 " 1 %" PRIu64, at, size);
-	else if (s->made.lg_align || call == MT_CALL_ALIGNED)
-		mt_buf_printf(w->out, "memalign 0x%" PRIx64 " %" PRIu64 " %" PRIu64, at,
-			      (uint64_t)1 << MT_MAX(s->made.lg_align, 4), size);
-	else
-		mt_buf_printf(w->out, "malloc 0x%" PRIx64 " %" PRIu64, at, size);
+	if (s->kind == MT_MTR_STEP_REALLOC || call == MT_CALL_REALLOC) {
+		l.kind = MT_RECORD_ALLOCS_REALLOC;
+		l.old = old;
+	} else if (call == MT_CALL_CALLOC) {
+		l.kind = MT_RECORD_ALLOCS_CALLOC;
+		l.n = 1;
+	} else if (s->made.lg_align || call == MT_CALL_ALIGNED) {
+		l.kind = MT_RECORD_ALLOCS_MEMALIGN;
+		l.align = (uint64_t)1 << MT_MAX(s->made.lg_align, 4);
+	}
+	return l;
 }
 
 static int write_step(struct writer *w, const struct mt_mtr_step *s)
 {
-	uint64_t ns = mt_profile_clock_ns(&w->p->clock, s->unit), old = 0;
+	struct mt_record_allocs_line l = {.kind = MT_RECORD_ALLOCS_FREE};
+	uint64_t old = 0;
 
 	if (s->kind == MT_MTR_STEP_REALLOC)
 		old = w->address[s->gone_slot];
 	if (s->kind != MT_MTR_STEP_FREE && place(w, s->slot, &s->made))
 		return -ENOMEM;
-	mt_buf_printf(w->out, "%u: ", tid_of(w->p, s->thread));
 	if (s->kind == MT_MTR_STEP_FREE)
-		mt_buf_printf(w->out, "free 0x%" PRIx64, w->address[s->slot]);
+		l.pointer = w->address[s->slot];
 	else
-		write_made(w, s, old);
-	mt_buf_printf(w->out, " %" PRIu64 " %" PRIu64 "\n", ns, ns);
+		l = made_line(w, s, old);
+	l.tid = tid_of(w->p, s->thread);
+	l.present_bytes = -1;
+	l.end_ns = MT_MAX(mt_profile_clock_ns(&w->p->clock, s->unit), 1); /* 0 is not written */
+	l.start_ns = l.end_ns;
+	mt_record_allocs_put(w->out, &l);
 	return w->out->failed ? -ENOMEM : 0;
+}
+
+static void write_end(struct mt_buf *out, uint32_t tid)
+{
+	const struct mt_record_allocs_line l = {.kind = MT_RECORD_ALLOCS_THREAD_DONE, .tid = tid};
+
+	mt_record_allocs_put(out, &l);
 }
 
 int mt_record_allocs_write(const struct mt_mtr *m, struct mt_profile *p, struct mt_buf *out)
@@ -91,7 +106,7 @@ int mt_record_allocs_write(const struct mt_mtr *m, struct mt_profile *p, struct 
 		r = write_step(&w, &s);
 	for (uint32_t i = 1; !r && i < p->thread_count; i++)
 		if (p->thread[i].ended)
-			mt_buf_printf(out, "%u: thread_done 0x0\n", p->thread[i].tid);
+			write_end(out, p->thread[i].tid);
 	free(w.address);
 	return r ? r : out->failed ? -ENOMEM : 0;
 }
