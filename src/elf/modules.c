@@ -122,15 +122,18 @@ static const void *dynamic_pointer(const struct mt_module *m, uintptr_t value)
 	return moved >= m->lo && moved < m->hi ? (const void *)moved : NULL;
 }
 
-int mt_module_symbols(const struct mt_module *m, struct mt_module_symbols *ret_symbols)
+/* As mt_module_symbols(). */
+static int read_symbols(mt_module_reader *read, const struct mt_module *m,
+			struct mt_module_symbols *t)
 {
-	struct mt_module_symbols *t = ret_symbols;
+	Elf64_Dyn d;
 	*t = (struct mt_module_symbols){.bias = m->bias};
-	if (!m->dynamic)
-		return 0;
-	for (const Elf64_Dyn *d = m->dynamic; d->d_tag != DT_NULL; d++) {
-		const void *p = dynamic_pointer(m, d->d_un.d_ptr);
-		switch (d->d_tag) {
+	for (const Elf64_Dyn *at = m->dynamic; at && !read(at, &d, sizeof(d)); at++) {
+		const void *p = dynamic_pointer(m, d.d_un.d_ptr);
+		switch (d.d_tag) {
+		case DT_NULL:
+			t->usable = t->sym && t->str && (t->gnu_hash || t->sysv_hash);
+			return t->usable;
 		case DT_SYMTAB:
 			t->sym = p;
 			break;
@@ -138,7 +141,7 @@ int mt_module_symbols(const struct mt_module *m, struct mt_module_symbols *ret_s
 			t->str = p;
 			break;
 		case DT_STRSZ:
-			t->str_bytes = d->d_un.d_val;
+			t->str_bytes = d.d_un.d_val;
 			break;
 		case DT_GNU_HASH:
 			t->gnu_hash = p;
@@ -151,8 +154,12 @@ int mt_module_symbols(const struct mt_module *m, struct mt_module_symbols *ret_s
 			break;
 		}
 	}
-	t->usable = t->sym && t->str && (t->gnu_hash || t->sysv_hash);
-	return t->usable;
+	return 0;
+}
+
+int mt_module_symbols(const struct mt_module *m, struct mt_module_symbols *ret_symbols)
+{
+	return read_symbols(read_plainly, m, ret_symbols);
 }
 
 static int symbol_matches(const struct mt_module_symbols *t, uint32_t i, const char *name)
@@ -235,48 +242,92 @@ uintptr_t mt_module_symbol(const struct mt_module *m, const char *name)
 	return mt_module_symbols(m, &t) ? mt_module_find(&t, name, mt_module_name_hash(name)) : 0;
 }
 
-/* Number of dynamic symbols: DT_HASH says it, DT_GNU_HASH's longest chain implies it. */
-static uint32_t symbol_count(const struct mt_module_symbols *t)
+enum { WORDS_AT_ONCE = 128, SYMBOLS_AT_ONCE = 64 };
+
+/* The highest of `count` words. 0 or -EFAULT. */
+static int highest_word(mt_module_reader *read, const uint32_t *word, uint32_t count,
+			uint32_t *ret_highest)
 {
+	uint32_t chunk[WORDS_AT_ONCE], n;
+	*ret_highest = 0;
+	for (uint32_t at = 0; at < count; at += n) {
+		n = MT_MIN(count - at, (uint32_t)WORDS_AT_ONCE);
+		if (read(word + at, chunk, n * sizeof(chunk[0])))
+			return -MT_EFAULT;
+		for (uint32_t i = 0; i < n; i++)
+			*ret_highest = MT_MAX(*ret_highest, chunk[i]);
+	}
+	return 0;
+}
+
+/* Number of dynamic symbols: DT_HASH says it, DT_GNU_HASH's longest chain implies it. 0: none, or
+ * they cannot be read.
+ */
+static uint32_t symbol_count(mt_module_reader *read, const struct mt_module_symbols *t)
+{
+	uint32_t head[4], last, word;
 	if (t->sysv_hash)
-		return t->sysv_hash[1];
-	uint32_t nbuckets = t->gnu_hash[0], first = t->gnu_hash[1], bloom_words = t->gnu_hash[2];
+		return read(t->sysv_hash, head, 2 * sizeof(head[0])) ? 0 : head[1];
+	if (read(t->gnu_hash, head, sizeof(head)))
+		return 0;
+	uint32_t nbuckets = head[0], first = head[1], bloom_words = head[2];
 	const uint32_t *bucket = t->gnu_hash + 4 + 2 * (size_t)bloom_words;
 	const uint32_t *chain = bucket + nbuckets;
-	uint32_t last = 0;
-	for (uint32_t b = 0; b < nbuckets; b++)
-		if (bucket[b] > last)
-			last = bucket[b];
+	if (highest_word(read, bucket, nbuckets, &last))
+		return 0;
 	if (last < first)
 		return first;
-	while (!(chain[last - first] & 1))
-		last++;
-	return last + 1;
+	for (;; last++) {
+		if (read(&chain[last - first], &word, sizeof(word)))
+			return 0;
+		if (word & 1)
+			return last + 1;
+	}
+}
+
+/* Where the function that holds an address begins and its name lies, as far as is known. */
+struct nearest {
+	uintptr_t want, at;
+	const char *name;
+};
+
+static void look_at_symbol(struct nearest *best, const struct mt_module_symbols *t,
+			   const Elf64_Sym *s)
+{
+	if (s->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s->st_info) != STT_FUNC)
+		return;
+	/* functions that are not exported lie between: no guess at what is behind the end */
+	if (best->want < s->st_value || best->want - s->st_value >= s->st_size)
+		return;
+	if (s->st_value < best->at || s->st_name >= t->str_bytes)
+		return;
+	best->name = t->str + s->st_name;
+	best->at = s->st_value;
+}
+
+const char *mt_module_nearest_symbol_by(mt_module_reader *read, const struct mt_module *m,
+					uintptr_t address, uintptr_t *ret_offset)
+{
+	struct mt_module_symbols t;
+	struct nearest best = {.want = address - m->bias};
+	Elf64_Sym chunk[SYMBOLS_AT_ONCE];
+	if (!read_symbols(read, m, &t))
+		return NULL;
+	uint32_t count = symbol_count(read, &t), n;
+	for (uint32_t i = 1; i < count; i += n) {
+		n = MT_MIN(count - i, (uint32_t)SYMBOLS_AT_ONCE);
+		if (read(&t.sym[i], chunk, n * sizeof(chunk[0])))
+			return NULL;
+		for (uint32_t k = 0; k < n; k++)
+			look_at_symbol(&best, &t, &chunk[k]);
+	}
+	if (best.name)
+		*ret_offset = best.want - best.at;
+	return best.name;
 }
 
 const char *mt_module_nearest_symbol(const struct mt_module *m, uintptr_t address,
 				     uintptr_t *ret_offset)
 {
-	struct mt_module_symbols t;
-	const char *best = NULL;
-	uintptr_t best_at = 0, want = address - m->bias;
-	if (!mt_module_symbols(m, &t))
-		return NULL;
-	uint32_t count = symbol_count(&t);
-	for (uint32_t i = 1; i < count; i++) {
-		const Elf64_Sym *s = &t.sym[i];
-		if (s->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s->st_info) != STT_FUNC)
-			continue;
-		/* functions that are not exported lie between: no guess at what is behind the end
-		 */
-		if (want < s->st_value || want - s->st_value >= s->st_size)
-			continue;
-		if (s->st_value < best_at || s->st_name >= t.str_bytes)
-			continue;
-		best = t.str + s->st_name;
-		best_at = s->st_value;
-	}
-	if (best)
-		*ret_offset = want - best_at;
-	return best;
+	return mt_module_nearest_symbol_by(read_plainly, m, address, ret_offset);
 }

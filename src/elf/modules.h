@@ -108,4 +108,11 @@ uintptr_t mt_module_symbol(const struct mt_module *m, const char *name);
 const char *mt_module_nearest_symbol(const struct mt_module *m, uintptr_t address,
 				     uintptr_t *ret_offset);
 
+/*
+ * The same for a module that another thread may unmap meanwhile: what is read is read through
+ * `read`, and so must be the name. NULL also when that fails.
+ */
+const char *mt_module_nearest_symbol_by(mt_module_reader *read, const struct mt_module *m,
+					uintptr_t address, uintptr_t *ret_offset);
+
 #endif

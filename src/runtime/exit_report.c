@@ -7,9 +7,9 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/sys.h"
-#include "elf/modules.h"
 #include "runtime/arena.h"
 #include "runtime/fast.h"
+#include "runtime/frames.h"
 #include "runtime/index.h"
 #include "runtime/record.h"
 #include "runtime/sampler.h"
@@ -85,35 +85,28 @@ static const char *base_name(const char *path)
 /* libfoo.so+0x1234(function+0x12), or file.c:12 where the source gave it */
 static void print_frame(struct mt_fmt *f, const struct mt_state_node *node)
 {
-	const struct mt_state_module *modules = mt_storage_base(MT_REGION_MODULES);
-	uint32_t number = node->meta & 0xfffff;
+	struct mt_frame_place place = mt_frame_find(node, NULL);
 	mt_fmt_str(f, " ");
-	if ((node->meta >> 20 & 15) == MT_NODE_SOURCE) {
-		mt_fmt_str(f, string_at((uint32_t)(node->pc >> 32)));
+	if (place.file) {
+		mt_fmt_str(f, place.file);
 		mt_fmt_str(f, ":");
-		mt_fmt_u64(f, (uint32_t)node->pc);
+		mt_fmt_u64(f, place.line);
 		return;
 	}
-	if (!number) {
+	if (!place.module) {
 		mt_fmt_str(f, "0x");
 		mt_fmt_hex(f, node->pc, 1);
 		return;
 	}
-	mt_fmt_str(f, base_name(string_at(modules[number].path_string)));
+	mt_fmt_str(f, base_name(place.module));
 	mt_fmt_str(f, "+0x");
-	mt_fmt_hex(f, node->pc - 1 - modules[number].bias,
-		   1); /* in the call, as other tools look it up */
-	const struct mt_module *m = mt_module_list_find(mt_unwind.modules, node->pc - 1);
-	uintptr_t offset = 0;
-	const char *name = m && m->number == number
-				   ? mt_module_nearest_symbol(m, node->pc - 1, &offset)
-				   : NULL;
-	if (!name)
+	mt_fmt_hex(f, place.relative, 1); /* in the call, as other tools look it up */
+	if (!place.function)
 		return;
 	mt_fmt_str(f, "(");
-	mt_fmt_str(f, name);
+	mt_frame_put_function(f, &place);
 	mt_fmt_str(f, "+0x");
-	mt_fmt_hex(f, offset, 1);
+	mt_fmt_hex(f, place.offset, 1);
 	mt_fmt_str(f, ")");
 }
 

@@ -161,6 +161,36 @@ static void an_address_outside_every_exported_function_has_no_name(void **state)
 	dlclose(handle);
 }
 
+static int reads_left;
+
+static int read_until(const void *from, void *to, size_t len)
+{
+	if (!reads_left--)
+		return -14;
+	memcpy(to, from, len);
+	return 0;
+}
+
+static void a_module_that_goes_meanwhile_has_no_name(void **state)
+{
+	static const char *const samples[][2] = {{"gnu", "sample_gnu"}, {"sysv", "sample_sysv"}};
+	for (size_t i = 0; i < MT_ARRAY_LEN(samples); i++) {
+		void *handle = open_sample(samples[i][0]);
+		struct mt_module m = loaded(samples[i][1]);
+		uintptr_t at = (uintptr_t)dlsym(handle, "sample_other"), offset;
+		const char *name = NULL;
+		int reads;
+		for (reads = 0; !name && reads < 1000; reads++) {
+			reads_left = reads;
+			name = mt_module_nearest_symbol_by(read_until, &m, at, &offset);
+			assert_true(name || reads_left == -1);
+		}
+		assert_string_equal(name, "sample_other");
+		assert_in_range(reads, 5, 999);
+		dlclose(handle);
+	}
+}
+
 /* --- identity --------------------------------------------------------------------------------- */
 
 static void the_build_id_is_read_from_the_notes(void **state)
@@ -288,6 +318,7 @@ int main(void)
 		cmocka_unit_test(a_module_without_dynamic_section_has_no_symbols),
 		cmocka_unit_test(addresses_in_a_function_are_named_after_it),
 		cmocka_unit_test(an_address_outside_every_exported_function_has_no_name),
+		cmocka_unit_test(a_module_that_goes_meanwhile_has_no_name),
 		cmocka_unit_test(the_build_id_is_read_from_the_notes),
 		cmocka_unit_test(a_fingerprint_follows_from_headers_and_unwind_table),
 		cmocka_unit_test(notes_that_lie_about_their_length_are_left_alone),
