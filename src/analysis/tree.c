@@ -300,24 +300,50 @@ static int compare(const void *a, const void *b, void *tree)
 		return t->node[x].parent < t->node[y].parent ? -1 : 1;
 	if (wx != wy)
 		return wx > wy ? -1 : 1;
+	if (t->node[x].sum[0].count != t->node[y].sum[0].count)
+		return t->node[x].sum[0].count > t->node[y].sum[0].count ? -1 : 1;
+	if (t->node[x].address != t->node[y].address)
+		return t->node[x].address < t->node[y].address ? -1 : 1;
 	return x < y ? -1 : x > y; /* first seen, first */
+}
+
+/*
+ * Numbers of nodes to show, into order; returns how many. Of two sides those where something
+ * changed, at least below. Children have larger numbers than their parents.
+ */
+static uint32_t list_shown(struct mt_tree *t, uint8_t *is_changed)
+{
+	uint32_t shown = 0;
+
+	for (uint32_t i = t->count; i-- > t->roots;) {
+		const struct mt_tree_sum *sum = t->node[i].sum;
+
+		is_changed[i] |=
+			!t->has_old || sum[0].bytes != sum[1].bytes || sum[0].count != sum[1].count;
+		is_changed[t->node[i].parent] |= is_changed[i];
+	}
+	for (uint32_t i = t->roots; i < t->count; i++)
+		if (is_changed[i])
+			t->order[shown++] = i;
+	return shown;
 }
 
 static int sort(struct mt_tree *t)
 {
-	uint32_t children = t->count - t->roots;
+	mt_auto(free) uint8_t *is_changed = mt_alloc_zero(t->count, sizeof(*is_changed));
+	uint32_t shown;
 
-	t->order = mt_alloc_zero(children + 1u, sizeof(*t->order));
-	if (!t->order)
+	t->order = mt_alloc_zero(t->count, sizeof(*t->order));
+	if (!t->order || !is_changed)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < children; i++)
-		t->order[i] = t->roots + i;
-	qsort_r(t->order, children, sizeof(*t->order), compare, t);
-	for (uint32_t i = 0; i < children; i++) {
+	shown = list_shown(t, is_changed);
+	qsort_r(t->order, shown, sizeof(*t->order), compare, t);
+	for (uint32_t i = 0; i < shown; i++) {
 		struct mt_tree_node *parent = &t->node[t->node[t->order[i]].parent];
 
-		if (!parent->count++)
+		if (!parent->count)
 			parent->first = i;
+		t->node[t->order[i]].rank = parent->count++;
 	}
 	return 0;
 }

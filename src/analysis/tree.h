@@ -35,6 +35,7 @@ enum mt_tree_side { MT_TREE_NEW = 0, MT_TREE_OLD = 1 };
 struct mt_tree_node {
 	enum mt_tree_kind kind;
 	uint32_t parent, first, count; /* children: mt_tree.order[first .. first + count) */
+	uint32_t rank;                 /* among its siblings */
 	uint32_t depth;                /* 0: a root */
 	struct mt_tree_sum {
 		uint64_t bytes, count;
@@ -70,8 +71,8 @@ MT_AUTO_DEFINE_INPLACE(mt_tree, struct mt_tree, mt_tree_done)
 /*
  * The tree of `p`, or of what differs between `old_p` and `p` (old_p NULL: there is one side).
  * Blocks of Android's zygote and of the application have a root each when both are there, the
- * application's first. Profiles and names are borrowed and must outlive the tree. Same input, same
- * tree. 0 or -ENOMEM.
+ * application's first. Of two sides what did not change is in no order. Profiles and names are
+ * borrowed and must outlive the tree. Same input, same tree. 0 or -ENOMEM.
  */
 int mt_tree_make(const struct mt_profile *p, const struct mt_profile *old_p,
 		 const struct mt_tree_query *query, struct mt_tree *ret_tree);

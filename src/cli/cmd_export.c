@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/load.h"
 #include "cli/output.h"
+#include "cli/report_options.h"
 
 #include "base/file.h"
 #include "core/cc.h"
@@ -23,9 +24,9 @@ struct export_options {
 	int format; /* -1: not given */
 	uint64_t step_ns;
 	const char *output;
-	int dump_version; /* as in --dump-version's choices */
-	bool bt_info, no_cache, debuginfod;
-	struct mt_text_list symbols;
+	int dump_version;                               /* as in --dump-version's choices */
+	bool bt_info, no_symbols, no_cache, debuginfod; /* symbols: for bt_info */
+	struct mt_text_list symbol_dirs;
 };
 
 enum { FORMAT_RECORD_ALLOCS, FORMAT_ACTIVITY, FORMAT_HEAPDUMP }; /* as in --format's choices */
@@ -58,19 +59,7 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_FLAG,
 	 .offset = offsetof(struct export_options, bt_info),
 	 .help = "heapdump: add a line with the functions' names to each record (version 1.2)"},
-	{.name = "symbols",
-	 .argument = "DIR",
-	 .kind = MT_OPTION_LIST,
-	 .offset = offsetof(struct export_options, symbols),
-	 .help = "with --bt-info: look for symbol files in DIR, too; may be given again"},
-	{.name = "no-cache",
-	 .kind = MT_OPTION_FLAG,
-	 .offset = offsetof(struct export_options, no_cache),
-	 .help = "with --bt-info: neither read nor write the cache of symbols"},
-	{.name = "debuginfod",
-	 .kind = MT_OPTION_FLAG,
-	 .offset = offsetof(struct export_options, debuginfod),
-	 .help = "with --bt-info: ask the servers in $DEBUGINFOD_URLS for debug files"},
+	MT_SYMBOL_OPTION_ENTRIES(struct export_options, ),
 	{.letter = 'o',
 	 .name = "output",
 	 .argument = "FILE",
@@ -128,9 +117,11 @@ static const char *name_function(void *context, const struct mt_profile *p, uint
 				 uint64_t *ret_offset)
 {
 	const struct mt_loaded *l = context;
+	const struct mt_symbol_frame *frame = NULL;
 	uint32_t count = 0;
-	const struct mt_symbol_frame *frame = mt_symbols_node(l->symbols[0], node, &count);
 
+	if (l->symbols[0])
+		frame = mt_symbols_node(l->symbols[0], node, &count);
 	if (!count || !frame[count - 1].function)
 		return p->given_name ? p->given_name[node] : NULL;
 	*ret_offset = frame[count - 1].has_offset ? frame[count - 1].offset : 0;
@@ -142,11 +133,12 @@ static char *read_maps(const struct mt_profile *p)
 {
 	struct mt_err err = {0};
 	char path[64], *maps = NULL;
+	size_t len;
 
 	if (!p->process_alive || p->snapshot)
 		return NULL;
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)p->pid);
-	if (mt_file_read(path, MAPS_BYTES_MAX, &maps, NULL, &err)) {
+	if (mt_file_read(path, MAPS_BYTES_MAX, &maps, &len, &err)) {
 		mt_complain("%s; MAPS is made from the modules that were recorded", err.text);
 		return NULL;
 	}
@@ -206,12 +198,12 @@ static int export_dump(const struct mt_operands *operands, const struct export_o
 {
 	mt_auto(mt_loaded) struct mt_loaded loaded = {0};
 	struct mt_load_symbols symbols = {
-		.dirs = &o->symbols, .no_cache = o->no_cache, .debuginfod = o->debuginfod};
+		.dirs = &o->symbol_dirs, .no_cache = o->no_cache, .debuginfod = o->debuginfod};
 	int code;
 
 	mt_load_catch_interrupt();
 	code = mt_loaded_add_sides(&loaded, operands, err);
-	if (!code && o->bt_info)
+	if (!code && o->bt_info && !o->no_symbols)
 		code = mt_loaded_symbolize(&loaded, &symbols, err);
 	return code ? code : write_dump(&loaded, o, &out->text, err);
 }
@@ -279,8 +271,8 @@ const struct mt_command mt_cmd_export = {
 		"memtrack-view(1). FILE may also be a state file, a PID or name:PROGRAM (the live "
 		"state of that process), FILE@WHICH (a snapshot of its series; sizes are then "
 		"means) or a heap dump. MAPS is the process's own memory map while it is there; "
-		"later it is made from the recorded modules, one line each, as if a file's "
-		"addresses were its offsets. Lines that begin with 'module' stand before it, with "
+		"later it is made from the recorded modules, one line each, as if files were mapped "
+		"in one piece. Lines that begin with 'module' stand before it, with "
 		"the exact place and the build-id of each module: memtrack reads them, other "
 		"readers leave them out.",
 	.examples = examples,

@@ -283,13 +283,13 @@ static void add_module(const struct mt_profile_module *m, struct mt_buf *out)
 	mt_buf_addc(out, '\n');
 }
 
-/* As if the file's addresses were its offsets, unless these are what is known. */
+/* As if the file were mapped in one piece, unless it is known how it is. */
 static void add_map(const struct mt_profile_module *m, struct mt_buf *out)
 {
 	size_t before = out->len;
 
 	mt_buf_printf(out, "%" PRIx64 "-%" PRIx64 " r-xp %08" PRIx64 " 00:00 0 ", m->lo, m->hi,
-		      m->lo - m->bias);
+		      m->by_offset ? m->lo - m->bias : 0);
 	if (out->len > before && out->len - before < 73)
 		mt_buf_pad(out, ' ', 73 - (out->len - before));
 	mt_escape(out, m->path);
