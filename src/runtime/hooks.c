@@ -9,7 +9,6 @@
  * musl) is its own business and passes through.
  */
 #include "core/sys.h"
-#include "runtime/check.h"
 #include "runtime/guard.h"
 #include "runtime/light.h"
 #include "runtime/names.h"
@@ -160,20 +159,10 @@ MT_NOINLINE static void *asking_malloc(size_t size)
 	return end_light_malloc(t, p, size, counted);
 }
 
-MT_NOINLINE static void *checked_malloc(size_t size)
-{
-	struct mt_caller caller = MT_CALLER();
-	return mt_check_malloc(size, MT_CALL_MALLOC, &caller, 0);
-}
-
 MT_NOINLINE static void *other_malloc(size_t size)
 {
 	const struct mt_thread *t = mt_thread_self();
-	if (MT_LIKELY(t && t->other_way == MT_WAY_SLOW))
-		return recording_malloc(size);
-	if (t && t->other_way == MT_WAY_ASK)
-		return asking_malloc(size);
-	return mt_check_is_on() ? checked_malloc(size) : recording_malloc(size);
+	return t && t->light_asks ? asking_malloc(size) : recording_malloc(size);
 }
 
 MT_NOINLINE static void *light_malloc(size_t size)
@@ -285,20 +274,12 @@ MT_INLINE void end_light_free(struct mt_thread *t, void *p, enum mt_light counte
 		light_free_slow(p);
 }
 
-MT_NOINLINE static void checked_free(void *p)
-{
-	struct mt_caller caller = MT_CALLER();
-	mt_check_free(p, MT_CALL_FREE, &caller);
-}
-
 MT_NOINLINE static void other_free(void *p)
 {
 	struct mt_thread *t = mt_thread_self();
-	if (MT_UNLIKELY((!t || t->other_way == MT_WAY_CHECK) && mt_check_is_on()))
-		checked_free(p);
-	else if (mt_guard_holds(p))
+	if (mt_guard_holds(p))
 		light_free_slow(p);
-	else if (t && t->other_way == MT_WAY_ASK && p)
+	else if (t && t->light_asks && p)
 		end_light_free(t, p, mt_light_free(t, p, mt_usable(MT_FAMILY_PLAIN, p)));
 	else
 		recording_free(p);
@@ -426,9 +407,6 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	return MT_LIKELY(mt_thread_self_full() != NULL) ? full_malloc(size) : light_malloc(size);
 }
 
-/* The plain family alone is checked. */
-#define CHECKED(family) (family == MT_FAMILY_PLAIN && mt_check_is_on())
-
 #define DEFINE_FAMILY(prefix, family) \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size) \
@@ -438,10 +416,7 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each) \
 	{ \
-		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
-			return mt_check_calloc(n, each, &caller, 0); \
-		void *p = do_calloc(family, n, each, caller); \
+		void *p = do_calloc(family, n, each, MT_CALLER()); \
 		leave_family(family); \
 		return p; \
 	} \
@@ -455,8 +430,6 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size) \
 	{ \
 		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
-			return mt_check_realloc(old, size, &caller, 0); \
 		struct mt_realloc r = {.call = call_realloc, \
 				       .original = (void *)ORIGINAL(family, realloc), \
 				       .old = old, \
@@ -469,31 +442,23 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size); \
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size) \
 	{ \
-		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
-			return mt_check_posix_memalign(out, align, size, &caller); \
-		int err = do_posix_memalign(family, out, align, size, caller); \
+		int err = do_posix_memalign(family, out, align, size, MT_CALLER()); \
 		leave_family(family); \
 		return err; \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size) \
 	{ \
-		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
-			return mt_check_memalign(align, size, MT_CALL_ALIGNED, &caller); \
-		void *p = do_aligned(family, ORIGINAL(family, memalign), align, size, caller); \
+		void *p = \
+			do_aligned(family, ORIGINAL(family, memalign), align, size, MT_CALLER()); \
 		leave_family(family); \
 		return p; \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size) \
 	{ \
-		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
-			return mt_check_aligned_alloc(align, size, &caller); \
-		void *p = \
-			do_aligned(family, ORIGINAL(family, aligned_alloc), align, size, caller); \
+		void *p = do_aligned(family, ORIGINAL(family, aligned_alloc), align, size, \
+				     MT_CALLER()); \
 		leave_family(family); \
 		return p; \
 	}
@@ -504,8 +469,6 @@ MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each);
 MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each)
 {
 	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
-		return mt_check_reallocarray(old, n, each, &caller);
 	if (!ORIGINAL(MT_FAMILY_PLAIN, reallocarray))
 		return no_memory();
 	struct mt_realloc r = {.call = call_reallocarray,
@@ -522,19 +485,13 @@ MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each)
 MT_HOOK_ATTR void *MT_HOOK(valloc)(size_t size);
 MT_HOOK_ATTR void *MT_HOOK(valloc)(size_t size)
 {
-	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
-		return mt_check_memalign(PAGE_BYTES, size, MT_CALL_ALIGNED, &caller);
-	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, valloc), size, caller);
+	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, valloc), size, MT_CALLER());
 }
 
 MT_HOOK_ATTR void *MT_HOOK(pvalloc)(size_t size);
 MT_HOOK_ATTR void *MT_HOOK(pvalloc)(size_t size)
 {
-	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
-		return mt_check_pvalloc(size, &caller);
-	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, pvalloc), size, caller);
+	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, pvalloc), size, MT_CALLER());
 }
 
 /* Older and newer names of free; libcs that lack one get the plain free. */
@@ -547,10 +504,6 @@ MT_HOOK_ATTR void MT_HOOK(cfree)(void *p)
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 {
-	if (CHECKED(MT_FAMILY_PLAIN)) {
-		checked_free(p);
-		return;
-	}
 	if (mt_guard_holds(p)) {
 		mt_guard_free_call(p);
 		return;
@@ -565,10 +518,6 @@ MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size)
 {
-	if (CHECKED(MT_FAMILY_PLAIN)) {
-		checked_free(p);
-		return;
-	}
 	if (mt_guard_holds(p)) {
 		mt_guard_free_call(p);
 		return;
@@ -581,13 +530,10 @@ MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size
 }
 
 #ifndef MT_BUILD_WRAP
-/* Only for blocks that the allocator does not know as the program does. */
+/* Only for blocks that the allocator does not know. */
 MT_PUBLIC size_t malloc_usable_size(void *p);
 MT_PUBLIC size_t malloc_usable_size(void *p)
 {
-	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
-		return mt_check_usable_size(p, &caller);
 	if (mt_guard_holds(p))
 		return mt_guard_size(p);
 	if (!ORIGINAL(MT_FAMILY_PLAIN, malloc_usable_size))

@@ -46,7 +46,7 @@ class Bench(live.Bench):
 def help_lists_the_commands(b):
     done = b.run("help")
     b.expect("status", done.returncode, 0)
-    names = ["run", "report", "diff", "timeline", "ctl", "ps", "top", "replay", "export", "view", "metrics", "help"]
+    names = ["run", "report", "diff", "timeline", "ctl", "ps", "top", "replay", "export", "view", "metrics", "enable", "disable", "help"]
     b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), names)
     b.expect("--help", b.run("--help").stdout, done.stdout)
     bare = b.run()
@@ -102,7 +102,7 @@ def usage_errors_name_what_was_wrong(b):
 
 @test
 def man_pages_are_valid(b):
-    for name in ["run", "report", "diff", "timeline", "ctl", "ps", "top", "replay", "export", "metrics", "help"]:
+    for name in ["run", "report", "diff", "timeline", "ctl", "ps", "top", "replay", "export", "metrics", "enable", "disable", "help"]:
         page = b.run("help", "--man", name).stdout
         for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"]:
             b.expect_in(name, page, "\n.SH " + section + "\n")

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The configuration file of programs, which is read inside processes: any bytes give sections whose
- * parts lie in the text, one behind the other.
+ * parts lie in the text, one behind the other. What the editor makes of them says what was asked
+ * for.
  */
-#include "wire/programs.h"
+#include "record/programs_edit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,34 @@ static void must_be_in(struct mt_program_text part, struct mt_program_text text,
 	if (!part.at)
 		return;
 	must(part.at >= text.at && part.at + part.len <= text.at + text.len && part.len <= most);
+}
+
+static enum mt_program_verdict verdict_of(const struct mt_buf *b, const char *name)
+{
+	/* a user that no section can name */
+	struct mt_program_process process = {.name = {{name, strlen(name)}}, .user = UINT32_MAX};
+	struct mt_program_text text = {mt_buf_text(b), b->len};
+	struct mt_program s;
+	uint32_t problems;
+	return mt_programs_find(text, &process, &s, &problems);
+}
+
+static void edit(struct mt_program_text text)
+{
+	const struct mt_programs_wish wish = {.name = "nginx", .options = "depth=3"};
+	struct mt_buf enabled = {0}, disabled = {0};
+	struct mt_err err = {0};
+	uint32_t count;
+	if (!mt_programs_enable(text, &wish, &enabled, &err))
+		must(verdict_of(&enabled, "nginx") == MT_PROGRAM_TRACKED);
+	else
+		must(err.code && err.text[0]);
+	if (!mt_programs_disable(text, NULL, false, 0, &disabled, &count, &err)) {
+		must(verdict_of(&disabled, "nginx") != MT_PROGRAM_TRACKED);
+		must(verdict_of(&disabled, "a") != MT_PROGRAM_TRACKED);
+	}
+	mt_buf_done(&enabled);
+	mt_buf_done(&disabled);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
@@ -50,5 +79,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 		must(problems <= sections);
 		must(v != MT_PROGRAM_TRACKED || (!s.problem && !s.is_disabled && s.name.len));
 	}
+	edit(text);
 	return 0;
 }
