@@ -66,4 +66,55 @@ MT_INLINE int mt_str_starts(const char *s, const char *prefix)
 	return 1;
 }
 
+/* Words at any address. */
+typedef uint64_t __attribute__((aligned(1), may_alias)) mt_word;
+
+/* Blocks of any size, fast. They may not overlap. */
+MT_INLINE void mt_mem_copy_block(void *to, const void *from, size_t len)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(len) : : "memory");
+#else
+	size_t i = 0;
+	for (; i + 8 <= len; i += 8) {
+		*(mt_word *)((char *)to + i) = *(const mt_word *)((const char *)from + i);
+		__asm__ volatile("" ::: "memory");
+	}
+	mt_mem_copy((char *)to + i, (const char *)from + i, len - i);
+#endif
+}
+
+MT_INLINE void mt_mem_fill(void *to, uint8_t byte, size_t len)
+{
+	uint64_t word = byte * 0x0101010101010101u;
+	size_t i = 0;
+#if defined(__x86_64__)
+	if (len >= 256) { /* starting it costs more than a few stores */
+		__asm__ volatile("rep stosb" : "+D"(to), "+c"(len) : "a"(byte) : "memory");
+		return;
+	}
+#endif
+	for (; i + 8 <= len; i += 8) {
+		*(mt_word *)((char *)to + i) = word;
+		__asm__ volatile("" ::: "memory");
+	}
+	for (; i < len; i++) {
+		((unsigned char *)to)[i] = byte;
+		__asm__ volatile("" ::: "memory");
+	}
+}
+
+/* Offset of the first of len bytes that is another, or len. */
+MT_INLINE size_t mt_mem_differs(const void *p, uint8_t byte, size_t len)
+{
+	const unsigned char *at = p;
+	uint64_t word = byte * 0x0101010101010101u;
+	size_t i = 0;
+	while (i + 8 <= len && *(const mt_word *)(at + i) == word)
+		i += 8;
+	while (i < len && at[i] == byte)
+		i++;
+	return i;
+}
+
 #endif

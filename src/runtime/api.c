@@ -2,6 +2,7 @@
 /* The source door: include/memtrack.h. Same tables, same rules as the hooks. */
 #include "core/mem.h"
 #include "core/sys.h"
+#include "runtime/check.h"
 #include "runtime/control.h"
 #include "runtime/guard.h"
 #include "runtime/lock.h"
@@ -20,6 +21,17 @@ static uint64_t source_of(const char *file, int line)
 	return at ? (uint64_t)at << 32 | (uint32_t)line : 0;
 }
 
+/* The same where the guard is not held. */
+static uint64_t guarded_source_of(const char *file, int line)
+{
+	struct mt_thread *t;
+	if (mt_enter(&t) != MT_ENTER_TRACK)
+		return 0;
+	uint64_t source = source_of(file, line);
+	mt_leave(t);
+	return source;
+}
+
 static struct mt_originals *originals(void)
 {
 	struct mt_originals *o = &mt_original[MT_FAMILY_PLAIN];
@@ -32,6 +44,9 @@ void *memtrack_malloc(size_t size, const char *file, int line)
 {
 	struct mt_caller caller = MT_CALLER();
 	struct mt_thread *t;
+	if (mt_check_is_on())
+		return mt_check_malloc(size, MT_CALL_MALLOC, &caller,
+				       guarded_source_of(file, line));
 	enum mt_enter how = mt_enter(&t);
 	void *p = originals()->malloc(size);
 	if (how != MT_ENTER_TRACK)
@@ -43,6 +58,8 @@ void *memtrack_calloc(size_t n, size_t size, const char *file, int line)
 {
 	struct mt_caller caller = MT_CALLER();
 	struct mt_thread *t;
+	if (mt_check_is_on())
+		return mt_check_calloc(n, size, &caller, guarded_source_of(file, line));
 	enum mt_enter how = mt_enter(&t);
 	void *p = originals()->calloc(n, size);
 	if (how != MT_ENTER_TRACK)
@@ -60,6 +77,8 @@ void *memtrack_realloc(void *old, size_t size, const char *file, int line)
 	struct mt_caller caller = MT_CALLER();
 	struct mt_realloc r = {.call = call_realloc, .old = old, .n = size, .size = size};
 	struct mt_thread *t;
+	if (mt_check_is_on())
+		return mt_check_realloc(old, size, &caller, guarded_source_of(file, line));
 	enum mt_enter how = mt_enter(&t);
 	uint64_t source = how == MT_ENTER_TRACK ? source_of(file, line) : 0;
 	return mt_record_realloc(how, t, &r, &caller, source);
@@ -67,6 +86,11 @@ void *memtrack_realloc(void *old, size_t size, const char *file, int line)
 
 void memtrack_free(void *p)
 {
+	struct mt_caller caller = MT_CALLER();
+	if (mt_check_is_on()) {
+		mt_check_free(p, MT_CALL_FREE, &caller);
+		return;
+	}
 	if (mt_guard_holds(p)) {
 		mt_guard_free_call(p);
 		return;
@@ -75,16 +99,25 @@ void memtrack_free(void *p)
 	originals()->free(p);
 }
 
+static char *fill_text(char *to, const char *s, size_t len)
+{
+	if (to) {
+		mt_mem_copy(to, s, len);
+		to[len] = 0;
+	}
+	return to;
+}
+
 static char *copy_text(const char *s, size_t len, const char *file, int line,
 		       const struct mt_caller *caller)
 {
 	struct mt_thread *t;
+	if (mt_check_is_on())
+		return fill_text(mt_check_malloc(len + 1, MT_CALL_STRDUP, caller,
+						 guarded_source_of(file, line)),
+				 s, len);
 	enum mt_enter how = mt_enter(&t);
-	char *p = originals()->malloc(len + 1);
-	if (p) {
-		mt_mem_copy(p, s, len);
-		p[len] = 0;
-	}
+	char *p = fill_text(originals()->malloc(len + 1), s, len);
 	if (how != MT_ENTER_TRACK)
 		return mt_record_nested(how, t, p);
 	return mt_finish_alloc(t, p, len + 1, MT_CALL_STRDUP, caller, source_of(file, line));

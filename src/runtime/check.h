@@ -26,10 +26,17 @@ struct mt_check {
 };
 extern struct mt_check mt_check MT_HIDDEN;
 
-/* Reads the options and begins. Start-up. 0, or a negative errno value: check mode is not on. */
-int mt_check_begin(char **envp, const char *program);
+/*
+ * Check mode begins with these options. Start-up, once the state file is there. 0, or a negative
+ * errno value: it does not come about.
+ */
+int mt_check_begin(const struct mt_check_options *o, const char *program);
 
-/* What is due before an ordinary call and at exit is in check_signal.h. */
+/* The tracker has started without check mode, or not at all. */
+void mt_check_is_not_wanted(void);
+
+/* In a forked child: no other thread is at anything. */
+void mt_check_forget(void);
 
 /* The tracker is started if need be. */
 int mt_check_find_out(void);
@@ -50,12 +57,21 @@ void *mt_check_malloc(size_t size, enum mt_state_call call, const struct mt_call
 void *mt_check_calloc(size_t n, size_t each, const struct mt_caller *caller, uint64_t source);
 void *mt_check_realloc(void *old, size_t size, const struct mt_caller *caller, uint64_t source);
 void *mt_check_reallocarray(void *old, size_t n, size_t each, const struct mt_caller *caller);
-void *mt_check_memalign(size_t align, size_t size, const struct mt_caller *caller);
+void *mt_check_memalign(size_t align, size_t size, enum mt_state_call call,
+			const struct mt_caller *caller);
 void *mt_check_aligned_alloc(size_t align, size_t size, const struct mt_caller *caller);
 int mt_check_posix_memalign(void **out, size_t align, size_t size, const struct mt_caller *caller);
-void *mt_check_valloc(size_t size, const struct mt_caller *caller);
 void *mt_check_pvalloc(size_t size, const struct mt_caller *caller);
 void mt_check_free(void *p, enum mt_state_call call, const struct mt_caller *caller);
 size_t mt_check_usable_size(const void *p, const struct mt_caller *caller);
+
+/*
+ * operator new or delete is about to go on to malloc or free, which shall know who called: with
+ * this size or pointer. sp: where the operator's frame stands.
+ */
+void mt_check_expect(enum mt_state_call call, uint64_t size_or_pointer, uintptr_t sp);
+
+/* Lets the guard go; ends the program if a report has said so. */
+void mt_check_leave(struct mt_thread *t);
 
 #endif

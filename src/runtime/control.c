@@ -6,6 +6,7 @@
 #include "core/fmt.h"
 #include "core/mem.h"
 #include "core/sys.h"
+#include "runtime/check.h"
 #include "runtime/light.h"
 #include "runtime/lock.h"
 #include "runtime/sampler.h"
@@ -266,6 +267,10 @@ static int apply_request_locked(const struct mt_thread *t)
 {
 	mt_mem_copy(&wanted, &mt_rt.policy.wishes, sizeof(wanted));
 	int err = mt_wishes_read(request, &wanted);
+	/* blocks have headers: every call has to go on as it began */
+	if (!err && mt_check.state == MT_CHECK_ON &&
+	    (wanted.mode != MT_MODE_CHECK || wanted.switch_to))
+		err = -MT_EINVAL;
 	if (!err)
 		err = apply_locked(t, &wanted);
 	if (err)
@@ -397,11 +402,13 @@ static void choose_way(struct mt_thread *t, int light, int on)
 	int counts = light && on && t->stats;
 	int by_chunks = __atomic_load_n(&mt_rt.chunk_sizes, __ATOMIC_RELAXED) == MT_CHUNKS_TRUSTED;
 	t->light = (uint32_t)light;
-	t->light_asks = counts && (!mt_rt.chunk_sizes || mt_rt.guard_bytes);
+	int asks = counts && (!mt_rt.chunk_sizes || mt_rt.guard_bytes);
+	int checks = mt_check.state == MT_CHECK_ON;
+	t->other_way = checks ? MT_WAY_CHECK : asks ? MT_WAY_ASK : MT_WAY_SLOW;
 	t->sample_all = ordinary_sizes(t);
 	t->control = on && !light ? mt_rt.control_word : NEVER;
 	t->light_control = on && light ? mt_rt.control_word : NEVER;
-	mt_thread_set_ways(t, !light && !t->streaming, counts && by_chunks && !t->light_asks);
+	mt_thread_set_ways(t, !light && !t->streaming && !checks, counts && by_chunks && !asks);
 }
 
 static void take_locked(struct mt_thread *t)

@@ -237,4 +237,50 @@ MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address, enum mt_fast_m
 	return 1;
 }
 
+/*
+ * The same for a block without a cell (check mode, when stacks are not wanted): only the thread's
+ * totals count it.
+ */
+MT_INLINE int mt_fast_alloc_bare(struct mt_thread *t, uint64_t address, size_t size)
+{
+	struct mt_state_thread *row = t->row;
+	struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
+	uint32_t *slot = mt_index_find(address);
+	uint64_t bytes = sum->bytes + size;
+	int64_t live = (int64_t)(bytes - sum->freed_bytes);
+	uint32_t r = mt_next_record(t);
+	uint32_t single = __atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE);
+	if (MT_UNLIKELY(!slot || __atomic_load_n(slot, __ATOMIC_RELAXED) || !r ||
+			size >= MT_LARGE_BYTES || (!single && mt_is_step(live, row->published))))
+		return 0;
+	uint32_t sequence = (uint32_t)mt_count_to(&sum->allocs, 1);
+	__atomic_store_n(&sum->bytes, bytes, __ATOMIC_RELAXED);
+	if (MT_UNLIKELY(live > row->peak_bytes))
+		mt_count_peak(row, live, single);
+	mt_take_next(t);
+	mt_fill_record(slot, r, 0, address, (uint32_t)size, 0, mt_now(), sequence);
+	return 1;
+}
+
+/* slot: where the index has the block of record r. */
+MT_INLINE int mt_fast_free_bare(struct mt_thread *t, uint32_t *slot, uint32_t r)
+{
+	struct mt_state_thread *row = t->row;
+	struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
+	struct mt_state_live *l = &mt_rt.live[r];
+	uint64_t freed = sum->freed_bytes + l->size;
+	if (MT_UNLIKELY(l->cell || t->free_count >= MT_SHARE_ABOVE ||
+			(!__atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE) &&
+			 mt_is_step((int64_t)(sum->bytes - freed), row->published))))
+		return 0;
+	__atomic_store_n(&l->place, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(slot, 0, __ATOMIC_RELAXED);
+	mt_count(&sum->frees, 1);
+	__atomic_store_n(&sum->freed_bytes, freed, __ATOMIC_RELAXED);
+	l->sequence = t->free_head;
+	t->free_head = r;
+	t->free_count++;
+	return 1;
+}
+
 #endif

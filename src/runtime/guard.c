@@ -4,10 +4,10 @@
 
 #include "core/mem.h"
 #include "core/sys.h"
+#include "runtime/errors.h"
 #include "runtime/light.h"
 #include "runtime/provider.h"
 #include "runtime/sampler.h"
-#include "runtime/sites.h"
 #include "runtime/storage.h"
 
 extern int *__errno_location(void) __attribute__((weak));
@@ -24,7 +24,6 @@ enum {
 	BESIDE_BYTE = 0xd5,
 	CLAIM_TRIES = 4,
 	WAITS_MAX = 10000,
-	FREE_TAG = 0xff, /* of the stacks of frees and accesses: no site's */
 	SIGABRT_NUMBER = 6,
 };
 
@@ -165,7 +164,7 @@ void mt_guard_describe(void)
 		mt_rt_note(MT_NOTE_NO_GUARD);
 		return;
 	}
-	mt_storage_take(MT_REGION_ERRORS, 1); /* element 0, and room before it is needed */
+	mt_errors_begin();
 	h->guard_slots = pool.count;
 	h->guard_page_bytes = PAGE;
 }
@@ -176,36 +175,6 @@ void mt_guard_stop(void)
 }
 
 /* --- who ----------------------------------------------------------------------------------- */
-
-static struct mt_state_actor actor(const struct mt_thread *t, uint32_t node)
-{
-	struct mt_state_actor a = {.node = node};
-	if (mt_rt.phase == MT_RT_ON)
-		a.unit = (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
-	if (t) {
-		a.tid = t->tid;
-		a.thread = t->number;
-	} else if (mt_rt.sandboxed != MT_SANDBOX_NO_CALLS) {
-		a.tid = (uint32_t)mt_sys_gettid();
-	}
-	return a;
-}
-
-/* What another process's tables called so has no name in ours. */
-static struct mt_state_actor actor_here(const struct mt_state_actor *a, int pid)
-{
-	struct mt_state_actor here = *a;
-	if (pid != mt_rt.pid)
-		here.thread = here.node = here.unit = 0;
-	return here;
-}
-
-/* The caller's stack as a node; guard held. 0: not known. */
-static uint32_t stack_of(struct mt_thread *t, const struct mt_caller *caller)
-{
-	mt_capture_stack(&t->capture, caller->sp, caller->ra, caller->fp, FREE_TAG);
-	return mt_site_stack_node(t);
-}
 
 /* From the handler's own stack to that of the code that it interrupted. */
 static uint32_t interrupted(uint32_t node)
@@ -222,26 +191,11 @@ static void fill_block(struct mt_state_error *e, const struct slot *s)
 {
 	e->block = s->start;
 	e->block_bytes = s->size;
-	e->alloc = actor_here(&s->alloc, s->alloc_pid);
+	e->alloc = mt_actor_here(&s->alloc, s->alloc_pid);
 	if (state_of(s) == SLOT_FREED)
-		e->free = actor_here(&s->free, s->free_pid);
+		e->free = mt_actor_here(&s->free, s->free_pid);
 	if (s->alloc_pid != mt_rt.pid)
 		e->flags |= MT_ERROR_INHERITED;
-}
-
-static void write_error(const struct mt_state_error *e)
-{
-	struct mt_state_error *all;
-	if (mt_rt.phase != MT_RT_ON || !mt_rt.hdr || !e->use.tid)
-		return;
-	uint32_t n = mt_storage_take(MT_REGION_ERRORS, 1);
-	if (!n)
-		return;
-	all = mt_storage_base(MT_REGION_ERRORS);
-	uint32_t kind = e->kind;
-	mt_mem_copy((char *)&all[n] + sizeof(kind), (const char *)e + sizeof(kind),
-		    sizeof(*e) - sizeof(kind));
-	__atomic_store_n(&all[n].kind, kind, __ATOMIC_RELEASE);
 }
 
 static int is_fatal(void)
@@ -371,7 +325,7 @@ void *mt_guard_place(struct mt_thread *t, void *p, size_t size, enum mt_state_ca
 	s->size = size;
 	s->start = place_in_page(t, page_of_slot(s), size, align_of(p, call));
 	s->usable = mt_usable(MT_FAMILY_PLAIN, p);
-	s->alloc = actor(t, 0);
+	s->alloc = mt_actor(t, 0);
 	s->alloc_pid = mt_rt.pid;
 	beside(s, &before, &end);
 	fill_beside(before, s->start);
@@ -412,14 +366,14 @@ static int report_bad_free(struct mt_thread *t, const void *p, uint32_t node)
 		.kind = MT_ERROR_INVALID_FREE,
 		.flags = is_fatal() ? MT_ERROR_FATAL : 0,
 		.address = (uint64_t)p,
-		.use = actor(t, node),
+		.use = mt_actor(t, node),
 	};
 	if (s && state_of(s) != SLOT_FRESH) {
 		fill_block(&e, s);
 		if (s->start == (uint64_t)p)
 			e.kind = MT_ERROR_DOUBLE_FREE;
 	}
-	write_error(&e);
+	mt_error_of_page(&e);
 	return is_fatal();
 }
 
@@ -446,17 +400,17 @@ static int check_beside(struct mt_thread *t, struct slot *s, uint32_t node)
 		.access = MT_ACCESS_WRITE,
 		.flags = MT_ERROR_FOUND_LATE | (is_fatal() ? MT_ERROR_FATAL : 0),
 		.address = over ? over : under,
-		.use = actor(t, node),
+		.use = mt_actor(t, node),
 	};
 	fill_block(&e, s);
-	write_error(&e);
+	mt_error_of_page(&e);
 	return is_fatal();
 }
 
 /* The slot, claimed from its live block, becomes inaccessible. */
 static void retire_block(struct mt_thread *t, struct slot *s, uint32_t node)
 {
-	s->free = actor(t, node);
+	s->free = mt_actor(t, node);
 	s->free_pid = mt_rt.pid;
 	s->order = __atomic_add_fetch(&pool.frees, 1, __ATOMIC_RELAXED);
 	if (set_access(page_of_slot(s), MT_PROT_NONE))
@@ -478,7 +432,7 @@ static void count_free(enum mt_enter how, struct mt_thread *t, const void *p)
 int mt_guard_free(enum mt_enter how, struct mt_thread *t, void *p, const struct mt_caller *caller)
 {
 	struct slot *s = slot_at(p);
-	uint32_t node = how == MT_ENTER_TRACK ? stack_of(t, caller) : 0;
+	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(t, caller) : 0;
 	if (!s || !claim_as(s, SLOT_LIVE))
 		return report_bad_free(t, p, node);
 	int fatal = check_beside(t, s, node);
@@ -520,7 +474,7 @@ MT_COLD void mt_guard_die(void)
 static void *bad_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_realloc *r,
 			 const struct mt_caller *caller, uint64_t source)
 {
-	uint32_t node = how == MT_ENTER_TRACK ? stack_of(t, caller) : 0;
+	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(t, caller) : 0;
 	int fatal = report_bad_free(t, r->old, node);
 	if (fatal) {
 		if (how == MT_ENTER_TRACK)
@@ -538,7 +492,7 @@ static int leave_pool(enum mt_enter how, struct mt_thread *t, const struct mt_re
 		      struct slot *s, const struct mt_caller *caller)
 {
 	struct mt_gone gone = {0};
-	uint32_t node = how == MT_ENTER_TRACK ? stack_of(t, caller) : 0;
+	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(t, caller) : 0;
 	int fatal = check_beside(t, s, node);
 	if (how == MT_ENTER_TRACK) {
 		if (mt_record_take(t, r->old, &gone))
@@ -639,12 +593,12 @@ static void report_fault(const struct mt_guard_fault *f, const struct slot *s,
 	struct mt_thread *t = mt_thread_self();
 	/* what stands on this stack tells nothing about the hook that was interrupted */
 	enum mt_enter how = t && t->depth ? MT_ENTER_NESTED : mt_enter(&t);
-	uint32_t node = how == MT_ENTER_TRACK ? interrupted(stack_of(t, at)) : 0;
-	e.use = actor(t, node);
+	uint32_t node = how == MT_ENTER_TRACK ? interrupted(mt_stack_node(t, at)) : 0;
+	e.use = mt_actor(t, node);
 	if (s)
 		fill_block(&e, s);
 	find_kind(&e, s);
-	write_error(&e);
+	mt_error_of_page(&e);
 	if (how == MT_ENTER_TRACK)
 		mt_leave(t);
 }

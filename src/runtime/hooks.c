@@ -9,6 +9,7 @@
  * musl) is its own business and passes through.
  */
 #include "core/sys.h"
+#include "runtime/check.h"
 #include "runtime/guard.h"
 #include "runtime/light.h"
 #include "runtime/names.h"
@@ -159,10 +160,20 @@ MT_NOINLINE static void *asking_malloc(size_t size)
 	return end_light_malloc(t, p, size, counted);
 }
 
+MT_NOINLINE static void *checked_malloc(size_t size)
+{
+	struct mt_caller caller = MT_CALLER();
+	return mt_check_malloc(size, MT_CALL_MALLOC, &caller, 0);
+}
+
 MT_NOINLINE static void *other_malloc(size_t size)
 {
 	const struct mt_thread *t = mt_thread_self();
-	return t && t->light_asks ? asking_malloc(size) : recording_malloc(size);
+	if (MT_LIKELY(t && t->other_way == MT_WAY_SLOW))
+		return recording_malloc(size);
+	if (t && t->other_way == MT_WAY_ASK)
+		return asking_malloc(size);
+	return mt_check_is_on() ? checked_malloc(size) : recording_malloc(size);
 }
 
 MT_NOINLINE static void *light_malloc(size_t size)
@@ -274,12 +285,20 @@ MT_INLINE void end_light_free(struct mt_thread *t, void *p, enum mt_light counte
 		light_free_slow(p);
 }
 
+MT_NOINLINE static void checked_free(void *p)
+{
+	struct mt_caller caller = MT_CALLER();
+	mt_check_free(p, MT_CALL_FREE, &caller);
+}
+
 MT_NOINLINE static void other_free(void *p)
 {
 	struct mt_thread *t = mt_thread_self();
-	if (mt_guard_holds(p))
+	if (MT_UNLIKELY((!t || t->other_way == MT_WAY_CHECK) && mt_check_is_on()))
+		checked_free(p);
+	else if (mt_guard_holds(p))
 		light_free_slow(p);
-	else if (t && t->light_asks && p)
+	else if (t && t->other_way == MT_WAY_ASK && p)
 		end_light_free(t, p, mt_light_free(t, p, mt_usable(MT_FAMILY_PLAIN, p)));
 	else
 		recording_free(p);
@@ -407,6 +426,9 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	return MT_LIKELY(mt_thread_self_full() != NULL) ? full_malloc(size) : light_malloc(size);
 }
 
+/* The plain family alone is checked. */
+#define CHECKED(family) (family == MT_FAMILY_PLAIN && mt_check_is_on())
+
 #define DEFINE_FAMILY(prefix, family) \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size) \
@@ -416,7 +438,10 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each) \
 	{ \
-		void *p = do_calloc(family, n, each, MT_CALLER()); \
+		struct mt_caller caller = MT_CALLER(); \
+		if (CHECKED(family)) \
+			return mt_check_calloc(n, each, &caller, 0); \
+		void *p = do_calloc(family, n, each, caller); \
 		leave_family(family); \
 		return p; \
 	} \
@@ -430,6 +455,8 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size) \
 	{ \
 		struct mt_caller caller = MT_CALLER(); \
+		if (CHECKED(family)) \
+			return mt_check_realloc(old, size, &caller, 0); \
 		struct mt_realloc r = {.call = call_realloc, \
 				       .original = (void *)ORIGINAL(family, realloc), \
 				       .old = old, \
@@ -442,23 +469,31 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size); \
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size) \
 	{ \
-		int err = do_posix_memalign(family, out, align, size, MT_CALLER()); \
+		struct mt_caller caller = MT_CALLER(); \
+		if (CHECKED(family)) \
+			return mt_check_posix_memalign(out, align, size, &caller); \
+		int err = do_posix_memalign(family, out, align, size, caller); \
 		leave_family(family); \
 		return err; \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size) \
 	{ \
-		void *p = \
-			do_aligned(family, ORIGINAL(family, memalign), align, size, MT_CALLER()); \
+		struct mt_caller caller = MT_CALLER(); \
+		if (CHECKED(family)) \
+			return mt_check_memalign(align, size, MT_CALL_ALIGNED, &caller); \
+		void *p = do_aligned(family, ORIGINAL(family, memalign), align, size, caller); \
 		leave_family(family); \
 		return p; \
 	} \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size) \
 	{ \
-		void *p = do_aligned(family, ORIGINAL(family, aligned_alloc), align, size, \
-				     MT_CALLER()); \
+		struct mt_caller caller = MT_CALLER(); \
+		if (CHECKED(family)) \
+			return mt_check_aligned_alloc(align, size, &caller); \
+		void *p = \
+			do_aligned(family, ORIGINAL(family, aligned_alloc), align, size, caller); \
 		leave_family(family); \
 		return p; \
 	}
@@ -469,6 +504,8 @@ MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each);
 MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each)
 {
 	struct mt_caller caller = MT_CALLER();
+	if (CHECKED(MT_FAMILY_PLAIN))
+		return mt_check_reallocarray(old, n, each, &caller);
 	if (!ORIGINAL(MT_FAMILY_PLAIN, reallocarray))
 		return no_memory();
 	struct mt_realloc r = {.call = call_reallocarray,
@@ -485,13 +522,19 @@ MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each)
 MT_HOOK_ATTR void *MT_HOOK(valloc)(size_t size);
 MT_HOOK_ATTR void *MT_HOOK(valloc)(size_t size)
 {
-	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, valloc), size, MT_CALLER());
+	struct mt_caller caller = MT_CALLER();
+	if (CHECKED(MT_FAMILY_PLAIN))
+		return mt_check_memalign(PAGE_BYTES, size, MT_CALL_ALIGNED, &caller);
+	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, valloc), size, caller);
 }
 
 MT_HOOK_ATTR void *MT_HOOK(pvalloc)(size_t size);
 MT_HOOK_ATTR void *MT_HOOK(pvalloc)(size_t size)
 {
-	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, pvalloc), size, MT_CALLER());
+	struct mt_caller caller = MT_CALLER();
+	if (CHECKED(MT_FAMILY_PLAIN))
+		return mt_check_pvalloc(size, &caller);
+	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, pvalloc), size, caller);
 }
 
 /* Older and newer names of free; libcs that lack one get the plain free. */
@@ -504,6 +547,10 @@ MT_HOOK_ATTR void MT_HOOK(cfree)(void *p)
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 {
+	if (CHECKED(MT_FAMILY_PLAIN)) {
+		checked_free(p);
+		return;
+	}
 	if (mt_guard_holds(p)) {
 		mt_guard_free_call(p);
 		return;
@@ -518,6 +565,10 @@ MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size)
 {
+	if (CHECKED(MT_FAMILY_PLAIN)) {
+		checked_free(p);
+		return;
+	}
 	if (mt_guard_holds(p)) {
 		mt_guard_free_call(p);
 		return;
@@ -530,10 +581,13 @@ MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size
 }
 
 #ifndef MT_BUILD_WRAP
-/* Only for blocks that the allocator does not know. */
+/* Only for blocks that the allocator does not know as the program does. */
 MT_PUBLIC size_t malloc_usable_size(void *p);
 MT_PUBLIC size_t malloc_usable_size(void *p)
 {
+	struct mt_caller caller = MT_CALLER();
+	if (CHECKED(MT_FAMILY_PLAIN))
+		return mt_check_usable_size(p, &caller);
 	if (mt_guard_holds(p))
 		return mt_guard_size(p);
 	if (!ORIGINAL(MT_FAMILY_PLAIN, malloc_usable_size))

@@ -155,27 +155,44 @@ static void erase(struct shard *s, uint32_t hole)
 	s->used--;
 }
 
+/* The entry's number in its locked shard. */
+static uint32_t find_locked(const struct shard *s, uint64_t key)
+{
+	uint32_t i = (uint32_t)mix(key) & s->mask;
+	while (s->entry[i].record && s->entry[i].key != key)
+		i = (i + 1) & s->mask;
+	return i;
+}
+
+int mt_large_find(uint64_t address, uint32_t heap, struct mt_state_large *ret_copy)
+{
+	uint64_t key = mt_index_key(address, heap);
+	struct shard *s = shard_of(mix(key));
+	if (!__atomic_load_n(&s->entry, __ATOMIC_RELAXED) || !mt_lock(&s->lock))
+		return 0;
+	uint32_t r = s->entry[find_locked(s, key)].record;
+	if (r)
+		*ret_copy = mt_rt.large[r];
+	mt_unlock(&s->lock);
+	return r != 0;
+}
+
 int mt_large_remove(uint64_t address, uint32_t heap, struct mt_state_large *ret_copy)
 {
 	uint64_t key = mt_index_key(address, heap);
 	struct shard *s = shard_of(mix(key));
-	int found = 0;
 	if (!__atomic_load_n(&s->entry, __ATOMIC_RELAXED) || !mt_lock(&s->lock))
 		return 0;
-	uint32_t i = (uint32_t)mix(key) & s->mask;
-	while (s->entry[i].record && s->entry[i].key != key)
-		i = (i + 1) & s->mask;
-	uint32_t r = s->entry[i].record;
+	uint32_t i = find_locked(s, key), r = s->entry[i].record;
 	if (r) {
 		*ret_copy = mt_rt.large[r];
 		__atomic_store_n(&mt_rt.large[r].place, 0, __ATOMIC_RELEASE);
 		mt_rt.large[r].sequence = s->free_head;
 		s->free_head = r;
 		erase(s, i);
-		found = 1;
 	}
 	mt_unlock(&s->lock);
-	return found;
+	return r != 0;
 }
 
 uint64_t mt_large_count(void)

@@ -68,6 +68,9 @@ uint32_t mt_large_insert(uint64_t address, uint32_t heap, uint64_t size, uint32_
 /* Removes a block and gives its record back; 1 and *ret_copy as it was, or 0 when there is none. */
 int mt_large_remove(uint64_t address, uint32_t heap, struct mt_state_large *ret_copy);
 
+/* The same without removing it. */
+int mt_large_find(uint64_t address, uint32_t heap, struct mt_state_large *ret_copy);
+
 /* In a forked child, whose arena is gone: the hash is empty. */
 void mt_large_forget(void);
 

@@ -7,6 +7,8 @@
 #include "core/valgrind.h"
 #include "elf/loader.h"
 #include "runtime/arena.h"
+#include "runtime/check.h"
+#include "runtime/errors.h"
 #include "runtime/control.h"
 #include "runtime/exec.h"
 #include "runtime/exit_report.h"
@@ -119,6 +121,8 @@ static int begin(const struct mt_start_block *block)
 	if (mt_sys_getrandom(&mt_rt.seed, sizeof(mt_rt.seed)) != sizeof(mt_rt.seed))
 		mt_rt.seed = mt_clock_ticks() * 0x9e3779b97f4a7c15u;
 	mt_verify_open();
+	if (mt_check.state == MT_CHECK_ON) /* a forked child */
+		mt_errors_begin();
 	return mt_control_begin();
 }
 
@@ -151,9 +155,22 @@ static int read_wishes(struct mt_start_block *block)
 	return err;
 }
 
+/* What is asked for by LIBC_DEBUG_MALLOC_OPTIONS. 0, or a negative errno value: it is wrong. */
+static int choose_check(const struct mt_start_block *block, struct mt_check_options *ret_check)
+{
+	const char *program = block->argc && block->argv[0] ? block->argv[0] : "";
+	int wanted = mt_check_read_environment(block->envp, program, ret_check);
+	if (wanted <= 0)
+		return wanted;
+	mt_rt.options.wishes.mode = MT_MODE_CHECK;
+	mt_rt.options.depth = MT_MAX(ret_check->frames, ret_check->free_frames);
+	return 0;
+}
+
 static int start(void)
 {
 	struct mt_start_block block;
+	static struct mt_check_options check; /* too large for small stacks */
 	int err = mt_provider_resolve();
 	if (err)
 		return err;
@@ -166,6 +183,9 @@ static int start(void)
 		return err;
 	if (mt_rt.options.wishes.mode == MT_MODE_OFF)
 		return -MT_EINVAL;
+	err = choose_check(&block, &check);
+	if (err)
+		return err;
 	if (!mt_rt.options.in_valgrind &&
 	    mt_under_valgrind()) /* it counts by itself, and would report how we ask for readable
 				    pages */
@@ -183,6 +203,8 @@ static int start(void)
 	if (!err)
 		mt_exec_remember(environment);
 #endif
+	if (!err && mt_rt.options.wishes.mode == MT_MODE_CHECK)
+		err = mt_check_begin(&check, block.argc ? block.argv[0] : "");
 	if (!err) {
 		mt_guard_begin();
 		mt_guard_describe();
@@ -222,6 +244,8 @@ MT_COLD void mt_rt_start(void)
 	int err = start();
 	if (err)
 		mt_arena_give_up();
+	if (mt_check.state != MT_CHECK_ON)
+		mt_check_is_not_wanted();
 	begun(err ? MT_RT_OFF : MT_RT_ON);
 }
 
@@ -241,6 +265,7 @@ static void forget_all(void)
 	mt_modules_forget();
 	mt_profile_forget();
 	mt_control_forget();
+	mt_check_forget();
 	mt_thread_set_self(NULL);
 	mt_rt.modules_lock = mt_rt.names_lock = mt_rt.search_lock = 0;
 	mt_rt.no_storage = mt_rt.limited = 0;

@@ -4,6 +4,8 @@
 
 #include "core/sys.h"
 #include "core/clock.h"
+#include "runtime/check.h"
+#include "runtime/foreign.h"
 #include "runtime/guard.h"
 #include "runtime/light.h"
 #include "runtime/sampler.h"
@@ -418,6 +420,11 @@ void *mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_c
 	return p;
 }
 
+void mt_record_without_stack(struct mt_thread *t, const void *p, size_t size)
+{
+	count_block(t, (uint64_t)p, size, 0);
+}
+
 void *mt_record_malloc(struct mt_thread *t, void *p, size_t size, uintptr_t sp, uintptr_t ra,
 		       uintptr_t fp)
 {
@@ -475,6 +482,22 @@ MT_INLINE int take_block(const void *p, struct mt_gone *ret_gone)
 	ret_gone->record = r;
 	if (MT_UNLIKELY(mark != r))
 		mt_filter_remove((uint64_t)p);
+	return 1;
+}
+
+int mt_record_find(const void *p, struct mt_gone *ret_gone)
+{
+	const uint32_t *slot = mt_index_find((uint64_t)p);
+	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) & ~MT_SLOT_SAMPLED : 0;
+	const struct mt_state_live *l = &mt_rt.live[r];
+	struct mt_state_large large;
+	if (MT_LIKELY(r && l->place == (uint64_t)p)) {
+		*ret_gone = (struct mt_gone){.size = l->size, .cell = l->cell};
+		return 1;
+	}
+	if (!mt_large_find((uint64_t)p, MT_HEAP_MALLOC, &large))
+		return 0;
+	*ret_gone = (struct mt_gone){.size = large.size, .cell = large.cell};
 	return 1;
 }
 
@@ -599,6 +622,8 @@ static int is_nested(const struct mt_thread *t, const void *p)
 MT_COLD void *mt_record_nested(enum mt_enter how, struct mt_thread *t, void *p)
 {
 	size_t i = 0;
+	if (how == MT_ENTER_PASS && mt_check.state != MT_CHECK_OFF)
+		mt_foreign_add(p); /* while the tracker starts, say */
 	/* reallocarray of glibc calls realloc, calloc of musl malloc: counted there */
 	if (how != MT_ENTER_NESTED || !p || is_nested(t, p))
 		return p;

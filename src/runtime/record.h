@@ -124,6 +124,12 @@ void *mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_c
  */
 int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone);
 
+/* What mt_record_take() would take: 1, or 0 when the block is not known. Changes nothing. */
+int mt_record_find(const void *p, struct mt_gone *ret_gone);
+
+/* A new block of the malloc heap whose stack is not wanted. Guard held. */
+void mt_record_without_stack(struct mt_thread *t, const void *p, size_t size);
+
 /* Puts back what mt_record_take() took: the allocator did not move the block after all. */
 void mt_record_restore(struct mt_thread *t, const void *p, const struct mt_gone *gone);
 

@@ -32,7 +32,7 @@ enum mt_sandbox {
 };
 
 enum {
-	MT_REGIONS = 20,
+	MT_REGIONS = 21,
 	MT_CHUNK_RECORDS = 128,
 	MT_DEFERRED_MAX = 64,
 	MT_PEAK_STEP = 65536,
@@ -110,6 +110,13 @@ struct mt_points {
 	uint32_t regime;
 };
 
+/* What malloc and free do where neither of the two quick ways is the thread's. */
+enum mt_other_way {
+	MT_WAY_SLOW = 0, /* recording mode, or any that has to be found out */
+	MT_WAY_ASK = 1,  /* a light mode; the allocator is asked for usable sizes */
+	MT_WAY_CHECK = 2,
+};
+
 /* Per thread; owner thread only, unless said otherwise. Found by mt_thread_self(). */
 struct mt_thread {
 	volatile uintptr_t depth; /* inside the tracker: stack pointer of the hook; else 0 */
@@ -124,15 +131,15 @@ struct mt_thread {
 	uint64_t tag;     /* of new allocations: label number << 32, regime << 16 */
 	uint32_t own_label; /* the thread has set its label itself */
 	/* how this thread records: taken over from mt_rt.policy, see control.h */
-	uint32_t light_control; /* light modes, switched on: likewise */
-	uint32_t control_taken; /* the control word that these settings belong to */
-	uint32_t policy_taken;  /* mt_rt.policy.count likewise */
-	uint32_t streaming;     /* 1: recording mode: events go into the stream as well */
-	uint32_t light;         /* 1: blocks are counted, few are recorded: see light.h */
-	uint32_t light_asks; /* 1: the allocator is asked for usable sizes on the ordinary path */
-	uint32_t family;     /* enum mt_family of the present call, for usable sizes */
-	int64_t sample_left; /* bytes until the next sample point */
-	uint64_t sample_all; /* sizes from here on are not counted on the ordinary path */
+	uint32_t light_control;       /* light modes, switched on: likewise */
+	uint32_t control_taken;       /* the control word that these settings belong to */
+	uint32_t policy_taken;        /* mt_rt.policy.count likewise */
+	uint32_t streaming;           /* 1: recording mode: events go into the stream as well */
+	uint32_t light;               /* 1: blocks are counted, few are recorded: see light.h */
+	uint32_t other_way;           /* enum mt_other_way */
+	uint32_t family;              /* enum mt_family of the present call, for usable sizes */
+	int64_t sample_left;          /* bytes until the next sample point */
+	uint64_t sample_all;          /* sizes from here on are not counted on the ordinary path */
 	uint64_t sample_always;       /* sizes from here on are always recorded */
 	uint64_t interval_bytes;      /* of sample_left; 0: none */
 	uint32_t every, every_left;   /* every Nth allocation is recorded; 0: not so */
@@ -153,8 +160,10 @@ struct mt_thread {
 	uint32_t excluded;      /* 1: the last stack's blocks are left out by the module filter */
 	uint32_t memo_at;       /* captures after which the memo is worth its memory */
 	uint32_t verify_in;     /* captures until the next one is verified */
-	uint32_t exec_bytes;    /* of exec_buffer */
-	uint32_t text_tid;      /* the owner whose end record_text.c will notice, 0: none */
+	uint32_t heap_check_in, page_in; /* check mode: calls until the next one */
+	uint32_t dying;                  /* check mode: the program ends when the guard is let go */
+	uint32_t exec_bytes;             /* of exec_buffer */
+	uint32_t text_tid; /* the owner whose end record_text.c will notice, 0: none */
 	volatile uint32_t held_count;
 	/* blocks that calls inside the present one got: it may return one; with MT_SETTLE_NESTED */
 	uint64_t nested[MT_NESTED_MAX];

@@ -55,7 +55,7 @@ MT_INLINE void mt_thread_set_ways(struct mt_thread *t, int full, int light)
 MT_INLINE void mt_thread_set_self(struct mt_thread *t)
 {
 	mt_self = t;
-	mt_self_full = t;
+	mt_self_full = NULL; /* until its settings say so */
 	mt_self_light = NULL;
 }
 

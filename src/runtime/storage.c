@@ -41,6 +41,7 @@ static const struct plan plan[] = {
 	{MT_REGION_CHANGES, sizeof(struct mt_state_change), 64, MT_CHANGES_MAX},
 	{MT_REGION_REQUEST, 1, MT_REQUEST_BYTES, MT_REQUEST_BYTES},
 	{MT_REGION_ERRORS, sizeof(struct mt_state_error), 16, MT_ERRORS_MAX},
+	{MT_REGION_DAMAGE, sizeof(struct mt_state_damage), 16, MT_ERRORS_MAX},
 	/* as many as the options say */
 	{MT_REGION_STREAM, sizeof(struct mt_stream_buffer), 4, 0},
 };

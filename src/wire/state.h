@@ -17,7 +17,7 @@
 #define MT_STATE_MAGIC "MEMTRACK" /* 8 bytes, no NUL in the file */
 enum {
 	MT_STATE_VERSION_MAJOR = 1,
-	MT_STATE_VERSION_MINOR = 1,
+	MT_STATE_VERSION_MINOR = 2,
 	MT_STATE_BYTE_ORDER = 0x01020304,
 	MT_STATE_HEADER_BYTES = 4096,
 	MT_STATE_REGIONS_MAX = 24,
@@ -32,7 +32,7 @@ enum mt_state_mode {
 	MT_MODE_FULL = 1,   /* each, with its stack */
 	MT_MODE_STATS = 2,  /* counters by size class and thread only */
 	MT_MODE_SAMPLE = 3, /* counters as in stats, and some blocks with their stacks */
-	MT_MODE_CHECK = 4,
+	MT_MODE_CHECK = 4,  /* each, with or without its stack, and blocks are checked */
 	MT_MODE_RECORD = 5, /* full, and every event in order in a stream */
 };
 
@@ -67,6 +67,7 @@ enum mt_state_region_kind {
 	MT_REGION_REQUEST = 17, /* bytes: text of the last control request */
 	MT_REGION_STREAM = 18,  /* buffers of recording mode */
 	MT_REGION_ERRORS = 19,  /* struct mt_state_error; element 0 unused, in order of time */
+	MT_REGION_DAMAGE = 20,  /* struct mt_state_damage; element 0 unused */
 };
 
 struct mt_state_region {
@@ -261,7 +262,8 @@ struct mt_state_thread {
 				      full) */
 	uint64_t untracked_bytes;  /* 400 */
 	uint64_t realloc_grown;    /* 408 reallocs that asked for more than before */
-	uint64_t mismatched_frees; /* 416 reserved for check mode */
+	uint64_t mismatched_frees; /* 416 check mode: by a function that does not go with the
+				      allocation */
 	uint64_t nested_allocs;    /* 424 made while the tracker was at work here, not recorded */
 	uint64_t nested_frees;     /* 432 likewise, whose counters were lost; the block is gone */
 	uint64_t verified;         /* 440 stacks compared with an unwinder outside (verify=N) */
@@ -303,6 +305,11 @@ enum mt_state_call {
 	MT_CALL_SBRK = 9,
 	MT_CALL_CUSTOM = 10,
 	MT_CALL_STRDUP = 11,
+	/* of errors only */
+	MT_CALL_FREE = 12,
+	MT_CALL_DELETE = 13,
+	MT_CALL_DELETE_ARRAY = 14,
+	MT_CALL_USABLE_SIZE = 15,
 };
 
 /* Stack + function + heap + label. 64 bytes. */
@@ -491,7 +498,12 @@ struct mt_state_error {
 	struct mt_state_actor use;   /*  48 the access, or the wrong free */
 	struct mt_state_actor alloc; /*  64 */
 	struct mt_state_actor free;  /*  80 tid 0: the block was live */
-	uint8_t reserved[32];        /*  96 */
+	/* check mode */
+	uint32_t call;       /*  96 enum mt_state_call that found it, 0: not known */
+	uint32_t alloc_call; /* 100 enum mt_state_call that made the block, 0: not known */
+	uint32_t damage;     /* 104 element of DAMAGE, 0: none */
+	uint32_t tag;        /* 108 what stands in place of the header's tag */
+	uint8_t reserved[16];
 };
 /* Never renumber. */
 enum mt_state_error_kind {
@@ -501,6 +513,8 @@ enum mt_state_error_kind {
 	MT_ERROR_DOUBLE_FREE = 4,
 	MT_ERROR_INVALID_FREE = 5, /* free or realloc of an address that is not a block's start */
 	MT_ERROR_WILD = 6,         /* access to a part of the pool that holds no block */
+	MT_ERROR_MISMATCH = 7,     /* freed by a function that does not go with `alloc_call` */
+	MT_ERROR_HEADER = 8,       /* the block's header was overwritten */
 };
 enum mt_state_access { MT_ACCESS_UNKNOWN = 0, MT_ACCESS_READ = 1, MT_ACCESS_WRITE = 2 };
 enum mt_state_error_flags {
@@ -510,6 +524,23 @@ enum mt_state_error_flags {
 	MT_ERROR_FATAL = 4,      /* the program was not let go on */
 };
 enum { MT_ERRORS_MAX = 1024 };
+
+/* The bytes around an error of check mode, and the blocks beside it. 512 bytes. */
+struct mt_state_neighbour {
+	uint64_t start, bytes; /* 0: none is near */
+	uint32_t node;         /* who allocated it, 0: not known */
+	uint32_t is_freed;     /* 1: it is held back after its free */
+};
+struct mt_state_damage {
+	uint64_t first, last;  /*   0 addresses of the changed bytes, both included; 0: none */
+	uint64_t count;        /*  16 how many are changed */
+	uint32_t expected;     /*  24 what each should be */
+	uint32_t window_bytes; /*  28 of window, in use */
+	uint64_t window_start; /*  32 address of window[0] */
+	struct mt_state_neighbour before, after; /* 40 */
+	uint8_t window[256];                     /*  88 */
+	uint8_t reserved[168];                   /* 344 */
+};
 
 struct mt_state_heap {
 	uint32_t name_string;
@@ -588,6 +619,9 @@ MT_STATE_AT(mt_state_header, guard_placed, 424);
 MT_STATE_SIZE(mt_state_actor, 16);
 MT_STATE_SIZE(mt_state_error, 128);
 MT_STATE_AT(mt_state_error, use, 48);
+MT_STATE_AT(mt_state_error, call, 96);
+MT_STATE_SIZE(mt_state_damage, 512);
+MT_STATE_AT(mt_state_damage, window, 88);
 MT_STATE_SIZE(mt_state_heap, 8);
 MT_STATE_SIZE(mt_state_label, 8);
 

@@ -1,0 +1,877 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The malloc family in check mode; see check.h. Order as everywhere: an allocation enters the
+ * tables after the real call, a free leaves them before it. What a program gives us is not touched
+ * before a table or a safe read says that it is there.
+ */
+#include "runtime/check.h"
+
+#include "core/sys.h"
+#include "elf/loader.h"
+#include "runtime/backtrace.h"
+#include "runtime/check_block.h"
+#include "runtime/check_heap.h"
+#include "runtime/check_report.h"
+#include "runtime/errors.h"
+#include "runtime/fast.h"
+#include "runtime/foreign.h"
+#include "runtime/guard.h"
+#include "runtime/quarantine.h"
+#include "runtime/storage.h"
+
+extern int *__errno_location(void) __attribute__((weak));
+
+enum {
+	PAGE_BYTES = 4096,
+	LEAST_ALIGN = 16,
+	MARK_REACH = 4096,
+	PAGE_SLOTS = 1024,
+	ALIGN_MOST = 1 << 30
+};
+
+struct mt_check mt_check;
+
+#define REAL (&mt_original[MT_FAMILY_PLAIN])
+
+/* --- start --------------------------------------------------------------------------------- */
+
+int mt_check_begin(const struct mt_check_options *o, const char *program)
+{
+	size_t n = 0;
+	mt_mem_copy(&mt_check.options, o, sizeof(*o));
+	while (program[n] && n + 1 < sizeof(mt_check.program)) {
+		mt_check.program[n] = program[n];
+		n++;
+	}
+	mt_layout_begin(o);
+	int err = o->flags & MT_CHECK_FREE_TRACK
+			  ? mt_quarantine_begin(o->free_track, o->free_track_bytes)
+			  : 0;
+	if (err)
+		return err;
+	mt_errors_begin();
+	if (o->flags & MT_CHECK_GUARD_PAGE)
+		mt_rt.options.guard_slots = PAGE_SLOTS;
+	mt_rt.options.guard_fatal = (o->flags & MT_CHECK_ABORT_ON_ERROR) != 0;
+	mt_check.capturing = (o->flags & MT_CHECK_BACKTRACE) != 0;
+	__atomic_store_n(&mt_check.state, MT_CHECK_ON, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void mt_check_is_not_wanted(void)
+{
+	__atomic_store_n(&mt_check.state, MT_CHECK_OFF, __ATOMIC_RELEASE);
+}
+
+void mt_check_forget(void)
+{
+	mt_quarantine_forget();
+	mt_backtrace_forget();
+}
+
+MT_COLD int mt_check_find_out(void)
+{
+	struct mt_thread *t;
+	if (mt_enter(&t) == MT_ENTER_TRACK)
+		mt_leave(t);
+	return mt_check.state == MT_CHECK_ON;
+}
+
+/* --- errno --------------------------------------------------------------------------------- */
+
+static void set_errno(int value)
+{
+	if (__errno_location)
+		*__errno_location() = value;
+}
+
+static void *refuse(int error)
+{
+	set_errno(error);
+	return NULL;
+}
+
+static int get_errno(void)
+{
+	return __errno_location ? *__errno_location() : 0;
+}
+
+/* --- who called ---------------------------------------------------------------------------- */
+
+static __thread struct {
+	uint64_t value;
+	uintptr_t sp;
+	enum mt_state_call call;
+} mark __attribute__((tls_model("initial-exec")));
+
+void mt_check_expect(enum mt_state_call call, uint64_t value, uintptr_t sp)
+{
+	/* new[] calls new: the outer one counts */
+	if (mark.call && mark.value == value && mark.sp - sp < MARK_REACH)
+		return;
+	mark.value = value;
+	mark.sp = sp;
+	mark.call = call;
+}
+
+/* The operator that this call comes from, or the call itself. */
+static enum mt_state_call called(enum mt_state_call call, uint64_t value, uintptr_t sp)
+{
+	if (MT_LIKELY(!mark.call))
+		return call;
+	enum mt_state_call by = mark.call;
+	int fits = mark.value == value && mark.sp - sp < MARK_REACH;
+	mark.call = (enum mt_state_call)0;
+	return fits ? by : call;
+}
+
+static uint32_t header_flags(enum mt_state_call call)
+{
+	return call == MT_CALL_NEW         ? MT_HEADER_NEW
+	       : call == MT_CALL_NEW_ARRAY ? MT_HEADER_NEW_ARRAY
+					   : 0;
+}
+
+/* --- blocks -------------------------------------------------------------------------------- */
+
+/* A request, with what the layout adds. */
+struct request {
+	size_t size, align;
+	enum mt_state_call call;
+	int zeroed;
+	const struct mt_caller *caller;
+	uint64_t source;
+};
+
+static int is_pow2(size_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+static size_t round_align(size_t align)
+{
+	size_t a = LEAST_ALIGN;
+	while (a < align && a << 1)
+		a <<= 1;
+	return a;
+}
+
+/* A block as the allocator gives it. *ret_total: what was asked for. NULL: errno is set. */
+static void *take_original(const struct request *r, size_t *ret_total)
+{
+	size_t more = mt_layout.extra;
+	if (mt_layout.has_header && (r->align > LEAST_ALIGN || mt_rt.index_shift < 4))
+		more += r->align;
+	if (__builtin_add_overflow(r->size, more, ret_total) || r->align > ALIGN_MOST)
+		return refuse(MT_ENOMEM);
+	if (r->zeroed)
+		return REAL->calloc(1, *ret_total);
+	if (r->align > LEAST_ALIGN && !mt_layout.has_header)
+		return REAL->memalign ? REAL->memalign(r->align, *ret_total) : refuse(MT_ENOMEM);
+	return REAL->malloc(*ret_total);
+}
+
+static uint64_t usable_of(const void *p)
+{
+	if (mt_layout.has_header)
+		return mt_header_of(p)->usable;
+	return REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
+}
+
+/* New bytes [from, usable) of a block get their pattern. */
+static void fill_new(void *p, uint64_t from)
+{
+	if (MT_LIKELY(!(mt_check.options.flags & MT_CHECK_FILL_ON_ALLOC)))
+		return;
+	uint64_t to = MT_MIN(usable_of(p), mt_check.options.fill_on_alloc);
+	if (from < to)
+		mt_mem_fill((char *)p + from, MT_BYTE_ALLOC, to - from);
+}
+
+static int wants_stack(size_t size)
+{
+	return __atomic_load_n(&mt_check.capturing, __ATOMIC_RELAXED) &&
+	       size >= mt_check.options.backtrace_min && size <= mt_check.options.backtrace_max;
+}
+
+MT_INLINE void enter_without_stack(struct mt_thread *t, const void *p, size_t size)
+{
+	if (MT_UNLIKELY(!t->until_tick || !--t->until_tick))
+		mt_thread_tick(t);
+	if (MT_UNLIKELY(!mt_fast_alloc_bare(t, (uint64_t)p, size)))
+		mt_record_without_stack(t, p, size);
+}
+
+static void enter_table(struct mt_thread *t, void *p, const struct request *r)
+{
+	if (MT_UNLIKELY(mt_control_changed(t)))
+		mt_control_take(t);
+	if (wants_stack(r->size))
+		mt_record_alloc(t, p, r->size, r->call, r->caller, r->source);
+	else
+		enter_without_stack(t, p, r->size);
+}
+
+/* 1: this block's turn has come to lie against an inaccessible page. */
+static int wants_page(struct mt_thread *t)
+{
+	if (MT_LIKELY(!(mt_check.options.flags & MT_CHECK_GUARD_PAGE)) || t->page_in--)
+		return 0;
+	t->page_in = mt_check.options.guard_page - 1;
+	return 1;
+}
+
+static void enter_with_page(struct mt_thread *t, void *p, const struct request *r)
+{
+	struct mt_gone gone = {0};
+	if (!r->zeroed && mt_check.options.flags & MT_CHECK_FILL_ON_ALLOC)
+		mt_mem_fill(p, MT_BYTE_ALLOC,
+			    MT_MIN((uint64_t)r->size, mt_check.options.fill_on_alloc));
+	enter_table(t, p, r);
+	if (mt_record_find(p, &gone))
+		mt_guard_made(t, p, gone.cell);
+}
+
+/* A new block, dressed and known. Guard held. NULL: errno is set. */
+static void *make(struct mt_thread *t, const struct request *r)
+{
+	size_t total;
+	void *original = take_original(r, &total);
+	if (MT_UNLIKELY(!original)) {
+		mt_count(&t->row->failed_allocs, 1);
+		return NULL;
+	}
+	mt_foreign_remove(original); /* the allocator may have called back (calloc of musl) */
+	if (MT_UNLIKELY(t->settle))
+		mt_record_returned(t, original);
+	void *p = wants_page(t) ? mt_guard_place(t, original, r->size, r->call) : NULL;
+	if (MT_UNLIKELY(p)) {
+		enter_with_page(t, p, r);
+		return p;
+	}
+	p = original;
+	if (mt_layout.has_header)
+		p = mt_block_dress(original, r->size, r->align, header_flags(r->call));
+	if (!r->zeroed)
+		fill_new(p, 0);
+	enter_table(t, p, r);
+	return p;
+}
+
+/* What is due before a call: a check of the whole heap, what a signal asked for. */
+MT_INLINE void do_what_is_due(struct mt_thread *t, enum mt_state_call call,
+			      const struct mt_caller *caller)
+{
+	struct mt_use use = {call, caller};
+	if (MT_UNLIKELY(mt_check.options.heap_every) && !t->heap_check_in--) {
+		t->heap_check_in = mt_check.options.heap_every - 1;
+		mt_check_heap(t, &use);
+	}
+}
+
+/* A call that is not tracked (a nested one, say): the block is the allocator's own. */
+static void *let_pass(enum mt_enter how, struct mt_thread *t, void *p)
+{
+	if (how == MT_ENTER_NESTED)
+		mt_foreign_add(p);
+	return mt_record_nested(how, t, p);
+}
+
+/* --- what a pointer is --------------------------------------------------------------------- */
+
+enum verdict { IS_OURS, IS_FOREIGN, IS_BAD };
+
+struct block {
+	void *p;
+	void *original;
+	uint64_t size, usable;
+	int in_table;
+	uint32_t alloc_call; /* 0: not known */
+	uint32_t cell;       /* of the allocation, 0: none */
+	uint32_t *slot;      /* of a small block: where the index has its record; else NULL */
+	uint32_t record;
+};
+
+static uint32_t call_of(uint32_t cell)
+{
+	return cell ? mt_rt.sites[mt_rt.cells[cell].site].call : 0;
+}
+
+/* What made the block, as far as its header or its cell knows. */
+static uint32_t alloc_call_of(const struct block *b)
+{
+	if (!mt_layout.has_header)
+		return call_of(b->cell);
+	uint32_t flags = mt_header_of(b->p)->flags;
+	return flags & MT_HEADER_NEW_ARRAY ? MT_CALL_NEW_ARRAY
+	       : flags & MT_HEADER_NEW     ? MT_CALL_NEW
+					   : MT_CALL_MALLOC;
+}
+
+/* For reports. */
+static struct mt_known known_of(const struct block *b)
+{
+	return (struct mt_known){.p = b->p,
+				 .size = b->size,
+				 .alloc_call = b->alloc_call,
+				 .alloc = mt_cell_actor(b->cell)};
+}
+
+/* The header of a block that is there. */
+static enum verdict read_header(struct mt_thread *t, const struct mt_use *use, struct block *b,
+				uint64_t size)
+{
+	const struct mt_header *h = mt_header_of(b->p);
+	if (MT_LIKELY(mt_header_is_good(h, b->p))) {
+		b->original = mt_header_original(h, b->p);
+		b->size = h->size;
+		b->usable = h->usable;
+		return IS_OURS;
+	}
+	b->size = size;
+	b->alloc_call = call_of(b->cell);
+	struct mt_known known = known_of(b);
+	mt_report_bad_pointer(t, use, b->p, h->tag == MT_TAG_LIVE ? MT_BAD_HEADER : MT_BAD_TAG,
+			      h->tag, &known);
+	return IS_BAD;
+}
+
+/* 1: a block of ours may be in no table: its storage ended, or it is the parent's. */
+static int may_be_unseen(void)
+{
+	const struct mt_state_header *h = mt_rt.hdr;
+	return mt_foreign_is_full() ||
+	       (h->notes & (MT_NOTE_FORK_CHILD | MT_NOTE_STORAGE_ENDED | MT_NOTE_LIMIT_REACHED)) ||
+	       h->lost[MT_LOST_LIVE_FULL] || h->lost[MT_LOST_STORAGE];
+}
+
+/* The loader frees what it made before it knew of us. */
+static int is_loaders(const struct mt_caller *caller)
+{
+	const struct mt_state_module *all = mt_storage_base(MT_REGION_MODULES);
+	const struct mt_module *m = mt_module_list_find(mt_unwind.modules, caller->ra);
+	return m && m->number && all[m->number].flags & MT_MODULE_LOADER;
+}
+
+/* A pointer that the table does not know. */
+MT_COLD static enum verdict examine_unknown(struct mt_thread *t, const struct mt_use *use,
+					    struct block *b)
+{
+	struct mt_header h = {.tag = 0};
+	enum mt_bad_pointer what = MT_BAD_UNKNOWN;
+	if (mt_foreign_remove(b->p))
+		return IS_FOREIGN;
+	if (mt_layout.has_header && !((uintptr_t)b->p & (LEAST_ALIGN - 1)) &&
+	    !mt_loader_read(mt_header_of(b->p), &h, sizeof(h))) {
+		if (mt_header_is_good(&h, b->p) && may_be_unseen()) {
+			b->original = mt_header_original(&h, b->p);
+			b->size = h.size;
+			b->usable = h.usable;
+			b->in_table = 0;
+			return IS_OURS;
+		}
+		what = h.tag == MT_TAG_FREED  ? MT_BAD_FREED
+		       : h.tag == MT_TAG_LIVE ? MT_BAD_UNKNOWN
+					      : MT_BAD_TAG;
+	}
+	if (is_loaders(use->caller))
+		return IS_FOREIGN;
+	if (!mt_layout.has_header && may_be_unseen()) {
+		mt_count(&t->row->unknown_frees, 1);
+		return IS_FOREIGN;
+	}
+	mt_report_bad_pointer(t, use, b->p, what, h.tag, NULL);
+	return IS_BAD;
+}
+
+static int is_verified(void)
+{
+	return (mt_check.options.flags & MT_CHECK_TRACK) != 0;
+}
+
+/* What the table knows of b->p: small blocks at once. *ret_size: asked for. */
+MT_INLINE int find(struct block *b, uint64_t *ret_size)
+{
+	uint32_t *slot = mt_index_find((uint64_t)b->p);
+	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
+	const struct mt_state_live *l = &mt_rt.live[r];
+	struct mt_gone gone;
+	b->slot = NULL;
+	if (MT_LIKELY((int32_t)r > 0 && l->place == (uint64_t)b->p)) {
+		b->slot = slot;
+		b->record = r;
+		b->cell = l->cell;
+		*ret_size = l->size;
+		return 1;
+	}
+	if (!mt_record_find(b->p, &gone))
+		return 0;
+	b->cell = gone.cell;
+	*ret_size = gone.size;
+	return 1;
+}
+
+/* Fills *b for p as far as it is ours. */
+static enum verdict examine(struct mt_thread *t, const struct mt_use *use, void *p, struct block *b)
+{
+	uint64_t size;
+	b->p = b->original = p;
+	b->in_table = 1;
+	b->cell = b->alloc_call = 0;
+	if (MT_UNLIKELY(!find(b, &size))) {
+		if (is_verified() || mt_layout.has_header)
+			return examine_unknown(t, use, b);
+		b->in_table = 0; /* nobody asked whether the pointer is right */
+		return IS_FOREIGN;
+	}
+	if (!mt_layout.has_header) {
+		b->size = size;
+		b->usable = usable_of(p);
+	} else if (read_header(t, use, b, size) != IS_OURS) {
+		return IS_BAD;
+	}
+	b->alloc_call = alloc_call_of(b);
+	return IS_OURS;
+}
+
+/* --- going away ---------------------------------------------------------------------------- */
+
+static int goes_with(uint32_t alloc_call, enum mt_state_call call)
+{
+	if (!alloc_call)
+		return 1;
+	if (alloc_call == MT_CALL_NEW)
+		return call == MT_CALL_DELETE;
+	if (alloc_call == MT_CALL_NEW_ARRAY)
+		return call == MT_CALL_DELETE_ARRAY;
+	return call != MT_CALL_DELETE && call != MT_CALL_DELETE_ARRAY;
+}
+
+static void check_guard(struct mt_thread *t, const struct mt_use *use, const struct block *b,
+			int is_front)
+{
+	struct mt_changed c = is_front ? mt_block_front(b->p) : mt_block_rear(b->p, b->size);
+	if (MT_LIKELY(!c.count) ||
+	    mt_header_of(b->p)->flags & (is_front ? MT_HEADER_FRONT_TOLD : MT_HEADER_REAR_TOLD))
+		return;
+	struct mt_known known = known_of(b);
+	mt_report_guard(t, use, &known, is_front, &c);
+}
+
+/* Before a block goes or changes: what can be seen of it. */
+static void check_block(struct mt_thread *t, const struct mt_use *use, const struct block *b)
+{
+	if (MT_UNLIKELY(!goes_with(b->alloc_call, use->call))) {
+		struct mt_known known = known_of(b);
+		mt_report_mismatch(t, use, &known);
+	}
+	if (mt_layout.front)
+		check_guard(t, use, b, 1);
+	if (mt_layout.rear)
+		check_guard(t, use, b, 0);
+}
+
+/* The block leaves the table: 1, or 0 when another thread was quicker. */
+static int leave_table(struct mt_thread *t, const struct mt_use *use, const struct block *b,
+		       int is_realloc)
+{
+	struct mt_gone gone = {0};
+	if (!b->in_table || (b->slot && mt_fast_free_bare(t, b->slot, b->record)) ||
+	    (!is_realloc && mt_fast_free(t, (uint64_t)b->p, MT_FAST_FULL)))
+		return 1;
+	if (MT_UNLIKELY(!mt_record_take(t, b->p, &gone))) {
+		mt_report_bad_pointer(t, use, b->p, MT_BAD_UNKNOWN, 0, NULL);
+		return 0;
+	}
+	mt_record_gone(t, &gone, is_realloc);
+	return 1;
+}
+
+/* Marks and fills a block that is freed; how many bytes were filled. */
+static uint64_t spoil(const struct block *b)
+{
+	if (mt_layout.has_header)
+		mt_header_of(b->p)->tag = MT_TAG_FREED;
+	if (!(mt_check.options.flags & MT_CHECK_FILL_ON_FREE))
+		return 0;
+	uint64_t n = MT_MIN(b->usable, mt_check.options.fill_on_free);
+	mt_mem_fill(b->p, MT_BYTE_FREE, n);
+	return n;
+}
+
+static struct mt_held hold(struct mt_thread *t, const struct mt_use *use, const struct block *b,
+			   uint64_t filled)
+{
+	uint32_t node = mt_check.options.free_frames ? mt_stack_node(t, use->caller) : 0;
+	return (struct mt_held){
+		.p = (uint64_t)b->p,
+		.original = (uint64_t)b->original,
+		.size = b->size,
+		.usable = b->usable,
+		.filled = filled,
+		.has_header = mt_layout.has_header,
+		.alloc_call = b->alloc_call,
+		.alloc_cell = b->cell,
+		.pid = mt_rt.pid,
+		.free = mt_actor(t, node),
+	};
+}
+
+/* The block goes: held back, or freed. Everything that could be wrong with it has been said. */
+static void let_go(struct mt_thread *t, const struct mt_use *use, const struct block *b)
+{
+	uint64_t filled = spoil(b);
+	if (mt_check.options.flags & MT_CHECK_FREE_TRACK) {
+		struct mt_held h = hold(t, use, b, filled);
+		if (!mt_quarantine_add(t, &h))
+			return;
+	}
+	REAL->free(b->original);
+}
+
+static void free_block(struct mt_thread *t, const struct mt_use *use, const struct block *b)
+{
+	check_block(t, use, b);
+	if (leave_table(t, use, b, 0))
+		let_go(t, use, b);
+}
+
+/* 1: a block of ours with a header, as far as its memory tells. */
+static int reads_good_header(const void *p, struct mt_header *ret_header)
+{
+	return mt_layout.has_header &&
+	       !mt_loader_read(mt_header_of(p), ret_header, sizeof(*ret_header)) &&
+	       mt_header_is_good(ret_header, p);
+}
+
+/* A free outside of the tracker (nested, or the tracker has stopped): no checks, the right pointer.
+ */
+MT_COLD static void free_untracked(enum mt_enter how, struct mt_thread *t, void *p)
+{
+	struct mt_header h;
+	if (mt_guard_holds(p)) {
+		mt_guard_free(how, t, p, &(struct mt_caller){0, 0, 0});
+		return;
+	}
+	void *original = p;
+	int foreign = mt_foreign_remove(p);
+	if (!foreign && mt_layout.has_header && !mt_loader_read(mt_header_of(p), &h, sizeof(h)) &&
+	    mt_header_is_good(&h, p)) {
+		mt_header_of(p)->tag = MT_TAG_FREED;
+		original = mt_header_original(&h, p);
+	}
+	if (!foreign && how == MT_ENTER_NESTED)
+		mt_record_free_nested(t, p);
+	REAL->free(original);
+}
+
+void mt_check_leave(struct mt_thread *t)
+{
+	uint32_t dying = t->dying;
+	t->dying = 0;
+	mt_leave(t);
+	if (MT_UNLIKELY(dying))
+		mt_guard_die();
+}
+
+/* --- calls --------------------------------------------------------------------------------- */
+
+/* A call for a new block after mt_enter() said TRACK. */
+static void *tracked_alloc(struct mt_thread *t, struct request *r)
+{
+	do_what_is_due(t, r->call, r->caller);
+	r->size += !r->size;
+	void *p = make(t, r);
+	mt_check_leave(t);
+	return p;
+}
+
+MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
+				  const struct mt_caller *caller, uint64_t source)
+{
+	struct mt_thread *t;
+	struct request r = {.size = size,
+			    .align = LEAST_ALIGN,
+			    .call = called(call, size, caller->sp),
+			    .caller = caller,
+			    .source = source};
+	enum mt_enter how = mt_enter(&t);
+	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
+		return let_pass(how, t, REAL->malloc(size));
+	return tracked_alloc(t, &r);
+}
+
+MT_NOINLINE void *mt_check_calloc(size_t n, size_t each, const struct mt_caller *caller,
+				  uint64_t source)
+{
+	struct mt_thread *t;
+	struct request r = {.align = LEAST_ALIGN,
+			    .call = MT_CALL_CALLOC,
+			    .zeroed = 1,
+			    .caller = caller,
+			    .source = source};
+	enum mt_enter how = mt_enter(&t);
+	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
+		return let_pass(how, t, REAL->calloc(n, each));
+	if (mt_mul_size(n, each, &r.size)) {
+		mt_count(&t->row->failed_allocs, 1);
+		mt_check_leave(t);
+		return refuse(MT_ENOMEM);
+	}
+	return tracked_alloc(t, &r);
+}
+
+MT_NOINLINE void *mt_check_memalign(size_t align, size_t size, enum mt_state_call call,
+				    const struct mt_caller *caller)
+{
+	struct mt_thread *t;
+	struct request r = {.size = size,
+			    .align = round_align(align),
+			    .call = called(call, size, caller->sp),
+			    .caller = caller};
+	enum mt_enter how = mt_enter(&t);
+	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
+		return let_pass(how, t,
+				REAL->memalign ? REAL->memalign(r.align, size) : refuse(MT_ENOMEM));
+	return tracked_alloc(t, &r);
+}
+
+void *mt_check_aligned_alloc(size_t align, size_t size, const struct mt_caller *caller)
+{
+	if (!is_pow2(align) || size & (align - 1))
+		return refuse(MT_EINVAL);
+	return mt_check_memalign(align, size, MT_CALL_ALIGNED, caller);
+}
+
+int mt_check_posix_memalign(void **out, size_t align, size_t size, const struct mt_caller *caller)
+{
+	int before = get_errno();
+	if (align < sizeof(void *) || !is_pow2(align))
+		return MT_EINVAL;
+	*out = mt_check_memalign(align, size, MT_CALL_ALIGNED, caller);
+	set_errno(before);
+	return *out ? 0 : MT_ENOMEM;
+}
+
+void *mt_check_pvalloc(size_t size, const struct mt_caller *caller)
+{
+	size_t pages;
+	if (__builtin_add_overflow(size, (size_t)PAGE_BYTES - 1, &pages))
+		return refuse(MT_ENOMEM);
+	pages &= ~(size_t)(PAGE_BYTES - 1);
+	return mt_check_memalign(PAGE_BYTES, pages ? pages : PAGE_BYTES, MT_CALL_ALIGNED, caller);
+}
+
+MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt_caller *caller)
+{
+	struct mt_thread *t;
+	struct block b;
+	if (!p)
+		return;
+	struct mt_use use = {called(call, (uint64_t)p, caller->sp), caller};
+	enum mt_enter how = mt_enter(&t);
+	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
+		free_untracked(how, t, p);
+		return;
+	}
+	if (mt_guard_holds(p)) {
+		t->dying |= (uint32_t)mt_guard_free(how, t, p, caller);
+		mt_check_leave(t);
+		return;
+	}
+	do_what_is_due(t, use.call, caller);
+	enum verdict v = examine(t, &use, p, &b);
+	if (MT_LIKELY(v == IS_OURS))
+		free_block(t, &use, &b);
+	else if (v == IS_FOREIGN)
+		REAL->free(p);
+	mt_check_leave(t);
+}
+
+MT_NOINLINE size_t mt_check_usable_size(const void *p, const struct mt_caller *caller)
+{
+	struct mt_thread *t;
+	struct block b;
+	struct mt_use use = {MT_CALL_USABLE_SIZE, caller};
+	if (!p)
+		return 0;
+	if (mt_guard_holds(p))
+		return mt_guard_size(p);
+	enum mt_enter how = mt_enter(&t);
+	if (how != MT_ENTER_TRACK) {
+		struct mt_header h;
+		if (reads_good_header(p, &h))
+			return h.usable;
+		return REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
+	}
+	enum verdict v = examine(t, &use, (void *)(uintptr_t)p, &b);
+	size_t usable = v == IS_OURS ? b.usable : 0;
+	if (v == IS_FOREIGN) {
+		mt_foreign_add(p); /* it stays one */
+		usable = REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
+	}
+	mt_check_leave(t);
+	return usable;
+}
+
+/* --- realloc ------------------------------------------------------------------------------- */
+
+/* In place: the table and the header learn the new size. */
+static void *resize(struct mt_thread *t, const struct mt_use *use, struct block *b,
+		    const struct request *r)
+{
+	if (!leave_table(t, use, b, 1))
+		return refuse(MT_EINVAL);
+	if (mt_layout.has_header)
+		mt_block_resize(b->p, r->size);
+	fill_new(b->p, b->usable);
+	enter_table(t, b->p, r);
+	return b->p;
+}
+
+/* Into a new block; the old one goes as by free(). NULL: it is as it was. */
+static void *move(struct mt_thread *t, const struct mt_use *use, struct block *b,
+		  const struct request *r)
+{
+	void *p = make(t, r);
+	if (!p)
+		return NULL;
+	mt_mem_copy_block(p, b->p, MT_MIN(b->usable, (uint64_t)r->size));
+	if (leave_table(t, use, b, 1))
+		let_go(t, use, b);
+	return p;
+}
+
+/* 1: the block stays where it is. */
+static int fits(const struct block *b, size_t size)
+{
+	size_t want;
+	if (__builtin_add_overflow(size, (size_t)mt_check.options.expand, &want))
+		return 0;
+	return size == b->size || (want <= b->usable && size <= b->usable);
+}
+
+/* Without a header the allocator itself resizes, unless the old place is to be watched. */
+static void *resize_by_allocator(struct mt_thread *t, struct block *b, const struct request *r)
+{
+	struct mt_gone gone = {0};
+	size_t total;
+	if (__builtin_add_overflow(r->size, (size_t)mt_layout.extra, &total))
+		return refuse(MT_ENOMEM);
+	int known = mt_record_take(t, b->p, &gone);
+	void *p = REAL->realloc(b->p, total);
+	if (!p) {
+		if (known)
+			mt_record_restore(t, b->p, &gone);
+		return NULL;
+	}
+	if (known)
+		mt_record_gone(t, &gone, 1);
+	mt_foreign_remove(p);
+	if (MT_UNLIKELY(t->settle))
+		mt_record_returned(t, p);
+	fill_new(p, b->usable);
+	enter_table(t, p, r);
+	return p;
+}
+
+static void *realloc_block(struct mt_thread *t, const struct mt_use *use, struct block *b,
+			   const struct request *r)
+{
+	int watched = mt_layout.has_header ||
+		      mt_check.options.flags & (MT_CHECK_FREE_TRACK | MT_CHECK_FILL_ON_FREE);
+	check_block(t, use, b);
+	uint64_t was = b->size;
+	void *p = !watched           ? resize_by_allocator(t, b, r)
+		  : fits(b, r->size) ? resize(t, use, b, r)
+				     : move(t, use, b, r);
+	if (p) {
+		mt_count(&t->row->reallocs, 1);
+		mt_count(&t->row->realloc_grown, r->size > was);
+	} else {
+		mt_count(&t->row->failed_allocs, 1);
+	}
+	return p;
+}
+
+/* Outside of the tracker. */
+MT_COLD static void *realloc_untracked(enum mt_enter how, struct mt_thread *t, void *old,
+				       size_t size)
+{
+	struct mt_header h = {.usable = mt_guard_size(old)};
+	if (!mt_guard_holds(old) && (mt_foreign_remove(old) || !reads_good_header(old, &h))) {
+		if (how == MT_ENTER_NESTED)
+			mt_record_free_nested(t, old);
+		return let_pass(how, t, REAL->realloc(old, size));
+	}
+	void *p = size ? REAL->malloc(size) : NULL;
+	if (size && !p)
+		return NULL;
+	if (p)
+		mt_mem_copy_block(p, old, MT_MIN(h.usable, (uint64_t)size));
+	free_untracked(how, t, old);
+	return let_pass(how, t, p);
+}
+
+/* A block that lies against an inaccessible page moves, always. NULL: it is as it was. */
+static void *realloc_page(struct mt_thread *t, void *old, const struct request *r)
+{
+	size_t was = mt_guard_size(old);
+	void *p = was && r->size ? make(t, r) : NULL;
+	if (was && r->size && !p)
+		return NULL;
+	if (p)
+		mt_mem_copy_block(p, old, MT_MIN(was, r->size));
+	t->dying |= (uint32_t)mt_guard_free(MT_ENTER_TRACK, t, old, r->caller);
+	return p;
+}
+
+/* A block that is the allocator's own stays so. */
+static void *realloc_foreign(void *old, size_t size)
+{
+	void *p = REAL->realloc(old, size);
+	mt_foreign_add(p ? p : size ? old : NULL);
+	return p;
+}
+
+MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_caller *caller,
+				   uint64_t source)
+{
+	struct mt_thread *t;
+	struct block b;
+	struct mt_use use = {MT_CALL_REALLOC, caller};
+	struct request r = {.size = size,
+			    .align = LEAST_ALIGN,
+			    .call = MT_CALL_REALLOC,
+			    .caller = caller,
+			    .source = source};
+	void *p = NULL;
+	if (!old)
+		return mt_check_malloc(size, MT_CALL_REALLOC, caller, source);
+	enum mt_enter how = mt_enter(&t);
+	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
+		return realloc_untracked(how, t, old, size);
+	if (mt_guard_holds(old)) {
+		p = realloc_page(t, old, &r);
+		mt_check_leave(t);
+		return p;
+	}
+	do_what_is_due(t, MT_CALL_REALLOC, caller);
+	enum verdict v = examine(t, &use, old, &b);
+	if (v == IS_FOREIGN)
+		p = realloc_foreign(old, size);
+	else if (v == IS_OURS && !size)
+		free_block(t, &use, &b);
+	else if (v == IS_OURS)
+		p = realloc_block(t, &use, &b, &r);
+	mt_check_leave(t);
+	return p;
+}
+
+void *mt_check_reallocarray(void *old, size_t n, size_t each, const struct mt_caller *caller)
+{
+	size_t size;
+	if (mt_mul_size(n, each, &size))
+		return refuse(MT_ENOMEM);
+	return mt_check_realloc(old, size, caller, 0);
+}

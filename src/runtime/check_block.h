@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_CHECK_BLOCK_H
+#define MT_RUNTIME_CHECK_BLOCK_H
+
+/*
+ * A block of check mode with a guard option:
+ *
+ *   original                       program's pointer
+ *   | (alignment) | header | front guard | size bytes | rear guard | expansion, slack |
+ *
+ * Without a guard option the original block is the program's. The header vouches for itself, so
+ * that a block is known even where no table knows it (in a forked child, say).
+ */
+
+#include "core/mem.h"
+#include "runtime/check.h"
+
+enum {
+	MT_TAG_LIVE = 0x1ee7d00d,
+	MT_TAG_FREED = 0x1cc7dccd,
+	MT_BYTE_ALLOC = 0xeb,
+	MT_BYTE_FREE = 0xef,
+	MT_BYTE_FRONT = 0xaa,
+	MT_BYTE_REAR = 0xbb,
+	MT_HEADER_BYTES = 32,
+};
+
+struct mt_header {
+	uint32_t tag;
+	uint32_t seal;     /* over all the rest and the block's address: mt_header_seal() */
+	uint32_t flags;    /* enum mt_header_flags */
+	uint32_t distance; /* from the allocator's pointer to the program's */
+	uint64_t size;     /* asked for */
+	uint64_t usable;   /* what malloc_usable_size() says */
+};
+enum mt_header_flags {
+	MT_HEADER_NEW = 1, /* made by operator new */
+	MT_HEADER_NEW_ARRAY = 2,
+	MT_HEADER_FRONT_TOLD = 4, /* the damage of this guard was reported */
+	MT_HEADER_REAR_TOLD = 8,
+};
+
+/* What a block's guards and header take, from the options. */
+struct mt_layout {
+	uint32_t has_header;
+	uint32_t before; /* bytes from the header to the program's pointer */
+	uint32_t front, rear;
+	uint64_t extra; /* bytes added to each request */
+	uint64_t secret;
+};
+extern struct mt_layout mt_layout MT_HIDDEN;
+
+void mt_layout_begin(const struct mt_check_options *o);
+
+MT_INLINE struct mt_header *mt_header_of(const void *p)
+{
+	return (struct mt_header *)((uintptr_t)p - mt_layout.before);
+}
+
+/* p: where the block is, which may be another place than h's. */
+MT_INLINE uint32_t mt_header_seal(const struct mt_header *h, const void *p)
+{
+	uint64_t x = ((uintptr_t)p ^ mt_layout.secret) * 0x9e3779b97f4a7c15u;
+	x = (x ^ h->flags ^ (uint64_t)h->distance << 32) * 0xff51afd7ed558ccdu;
+	x = (x ^ h->size ^ h->usable << 20) * 0xc4ceb9fe1a85ec53u;
+	return (uint32_t)(x >> 32);
+}
+
+MT_INLINE int mt_header_is_good(const struct mt_header *h, const void *p)
+{
+	return h->tag == MT_TAG_LIVE && h->seal == mt_header_seal(h, p);
+}
+
+MT_INLINE void *mt_header_original(const struct mt_header *h, const void *p)
+{
+	return (void *)((uintptr_t)p - h->distance);
+}
+
+/*
+ * Writes header and guards of a block of `size` bytes in the original, which is large enough: the
+ * program's pointer, a multiple of align (a power of two, at least 16).
+ */
+void *mt_block_dress(void *original, size_t size, size_t align, uint32_t flags);
+
+/* Sets flags of a good header. */
+void mt_header_mark(struct mt_header *h, const void *p, uint32_t flags);
+
+/* The block shrinks in place: header and rear guard follow. */
+void mt_block_resize(void *p, size_t size);
+
+/* Offsets from p of the changed bytes of a guard; count 0: it is whole. */
+struct mt_changed {
+	int64_t first, last;
+	uint64_t count;
+};
+struct mt_changed mt_block_front(const void *p);
+struct mt_changed mt_block_rear(const void *p, size_t size);
+
+/* The same for any bytes that should be `byte`; offsets are counted from `origin`. */
+struct mt_changed mt_bytes_changed(const void *from, size_t len, uint8_t byte, const void *origin);
+
+#endif

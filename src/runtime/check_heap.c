@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* The heap as a whole; see check_heap.h. */
+#include "runtime/check_heap.h"
+
+#include "elf/loader.h"
+#include "runtime/guard.h"
+#include "runtime/storage.h"
+
+enum { COPY_BYTES = 1024 };
+
+/*
+ * Another thread may free a block, and the allocator unmap it, while it is looked at: its bytes are
+ * copied by a call that can fail. Alone, nobody does.
+ */
+static const void *look_at(const void *from, void *copy, size_t len)
+{
+	if (__atomic_load_n(&mt_rt.single, __ATOMIC_RELAXED))
+		return from;
+	return mt_loader_read(from, copy, len) ? NULL : copy;
+}
+
+/* 1: len bytes from `from` are all `byte`, or cannot be seen. */
+static int is_whole(const char *from, size_t len, uint8_t byte)
+{
+	char copy[COPY_BYTES];
+	for (size_t done = 0; done < len; done += COPY_BYTES) {
+		size_t n = MT_MIN(len - done, (size_t)COPY_BYTES);
+		const void *bytes = look_at(from + done, copy, n);
+		if (!bytes || mt_mem_differs(bytes, byte, n) != n)
+			return !bytes;
+	}
+	return 1;
+}
+
+/* A block is wrong, and still there: its owner has not freed it meanwhile. */
+static int is_still_live(const void *p, uint64_t *ret_size, uint32_t *ret_cell)
+{
+	struct mt_gone gone;
+	if (!mt_record_find(p, &gone))
+		return 0;
+	*ret_size = gone.size;
+	*ret_cell = gone.cell;
+	return 1;
+}
+
+static void report(struct mt_thread *t, const struct mt_use *use, const void *p, int is_front)
+{
+	struct mt_known known = {.p = p};
+	uint32_t cell;
+	if (!is_still_live(p, &known.size, &cell))
+		return;
+	struct mt_header *h = mt_header_of(p);
+	struct mt_changed c = is_front ? mt_block_front(p) : mt_block_rear(p, known.size);
+	if (!c.count || !mt_header_is_good(h, p))
+		return;
+	known.alloc = mt_cell_actor(cell);
+	mt_report_guard(t, use, &known, is_front, &c);
+	mt_header_mark(h, p, is_front ? MT_HEADER_FRONT_TOLD : MT_HEADER_REAR_TOLD);
+}
+
+/* Whether the block of this address and size is as it should be. */
+static void check(struct mt_thread *t, const struct mt_use *use, uint64_t place, uint64_t size)
+{
+	struct mt_header copy;
+	const char *p = (const char *)place;
+	if (!place || mt_guard_holds(p))
+		return;
+	const struct mt_header *h = look_at(mt_header_of(p), &copy, sizeof(copy));
+	if (!h || !mt_header_is_good(h, p) || h->size != size)
+		return; /* freed or resized meanwhile, or damaged: its free will say so */
+	uint32_t told = h->flags;
+	if (!(told & MT_HEADER_FRONT_TOLD) &&
+	    !is_whole(p - mt_layout.front, mt_layout.front, MT_BYTE_FRONT))
+		report(t, use, p, 1);
+	if (!(told & MT_HEADER_REAR_TOLD) && !is_whole(p + size, mt_layout.rear, MT_BYTE_REAR))
+		report(t, use, p, 0);
+}
+
+static uint64_t in_use(enum mt_state_region_kind kind)
+{
+	const struct mt_state_region *r = mt_rt.region[kind];
+	uint64_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
+	uint64_t there = __atomic_load_n(&r->committed_bytes, __ATOMIC_RELAXED) / r->elem_bytes;
+	return MT_MIN(used, there);
+}
+
+static void check_guards(struct mt_thread *t, const struct mt_use *use)
+{
+	uint64_t small = in_use(MT_REGION_LIVE), large = in_use(MT_REGION_LARGE);
+	for (uint64_t i = 1; i < small; i++)
+		check(t, use, __atomic_load_n(&mt_rt.live[i].place, __ATOMIC_ACQUIRE),
+		      mt_rt.live[i].size);
+	for (uint64_t i = 1; i < large; i++)
+		if (mt_rt.large[i].heap == MT_HEAP_MALLOC)
+			check(t, use, __atomic_load_n(&mt_rt.large[i].place, __ATOMIC_ACQUIRE),
+			      mt_rt.large[i].size);
+}
+
+void mt_check_heap(struct mt_thread *t, const struct mt_use *use)
+{
+	if (mt_layout.has_header)
+		check_guards(t, use);
+	mt_quarantine_check_all(t);
+}

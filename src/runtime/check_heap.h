@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_CHECK_HEAP_H
+#define MT_RUNTIME_CHECK_HEAP_H
+
+/*
+ * All blocks at once: the guards of those that are live, and the bytes of those that are held back.
+ * What is wrong is reported once, with the stack of the call in which it was seen. Takes a time
+ * that grows with the number of blocks: asked for by check_heap_every or check_heap_on_signal.
+ */
+
+#include "runtime/check_report.h"
+
+/* Guard held. */
+void mt_check_heap(struct mt_thread *t, const struct mt_use *use);
+
+#endif

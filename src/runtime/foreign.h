@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_RUNTIME_FOREIGN_H
+#define MT_RUNTIME_FOREIGN_H
+
+/*
+ * Blocks that check mode let pass as the allocator gave them: made while the tracker started, or by
+ * a call inside another one. They have no header and are in no table, and their free is no error.
+ * A fixed set of addresses without a lock. Any moment, any thread.
+ */
+
+#include "core/cc.h"
+
+void mt_foreign_add(const void *p);
+
+extern uint32_t mt_foreign_count MT_HIDDEN; /* atomic */
+
+/* 1: it was one, and is none any more. */
+int mt_foreign_remove_slow(const void *p);
+
+MT_INLINE int mt_foreign_remove(const void *p)
+{
+	return MT_UNLIKELY(__atomic_load_n(&mt_foreign_count, __ATOMIC_RELAXED) != 0) &&
+	       mt_foreign_remove_slow(p);
+}
+
+/* 1: some could not be kept, so that an unknown block may be one. */
+int mt_foreign_is_full(void);
+
+#endif

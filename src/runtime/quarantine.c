@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* The ring of freed blocks; see quarantine.h. */
+#include "runtime/quarantine.h"
+
+#include "core/sys.h"
+#include "runtime/check_block.h"
+#include "runtime/check_report.h"
+#include "runtime/lock.h"
+
+static struct {
+	struct mt_held *ring;
+	uint32_t capacity, count, first;
+	uint64_t bytes, bytes_max;
+	uint32_t lock;
+} held;
+
+int mt_quarantine_begin(uint32_t count, uint64_t bytes)
+{
+	if (!count)
+		return 0;
+	long at =
+		mt_sys_mmap(NULL, (size_t)count * sizeof(struct mt_held),
+			    MT_PROT_READ | MT_PROT_WRITE, MT_MAP_PRIVATE | MT_MAP_ANONYMOUS, -1, 0);
+	if (mt_sys_is_error(at))
+		return (int)at;
+	held.ring = (struct mt_held *)at;
+	held.capacity = count;
+	held.bytes_max = bytes;
+	return 0;
+}
+
+void mt_quarantine_forget(void)
+{
+	if (held.lock) /* another thread was at it: what it left half done is not touched */
+		held.capacity = held.count = 0;
+	held.lock = 0;
+}
+
+/* What a block takes of the bound. */
+static uint64_t weight_of(const struct mt_held *b)
+{
+	return b->usable + mt_layout.extra;
+}
+
+static struct mt_held pop_locked(void)
+{
+	struct mt_held oldest = held.ring[held.first];
+	held.ring[held.first].p = 0;
+	held.first = held.first + 1 == held.capacity ? 0 : held.first + 1;
+	held.count--;
+	held.bytes -= weight_of(&oldest);
+	return oldest;
+}
+
+static void push_locked(const struct mt_held *b)
+{
+	uint64_t at = (uint64_t)held.first + held.count;
+	held.ring[at < held.capacity ? at : at - held.capacity] = *b;
+	held.count++;
+	held.bytes += weight_of(b);
+}
+
+static int is_over_locked(uint64_t more)
+{
+	return held.count == held.capacity ||
+	       (held.bytes_max && held.bytes + more > held.bytes_max);
+}
+
+/* Is it as the free left it? Reports if not. */
+static void check(struct mt_thread *t, const struct mt_held *b)
+{
+	if (b->has_header) {
+		const struct mt_header *h = mt_header_of((const void *)b->p);
+		if (h->tag != MT_TAG_FREED) {
+			mt_report_freed_tag(t, b, h->tag);
+			return;
+		}
+	}
+	struct mt_changed c =
+		mt_bytes_changed((const void *)b->p, b->filled, MT_BYTE_FREE, (const void *)b->p);
+	if (MT_UNLIKELY(c.count))
+		mt_report_use_after_free(t, b, &c);
+}
+
+/* A block leaves. */
+static void release(struct mt_thread *t, const struct mt_held *b)
+{
+	check(t, b);
+	mt_original[MT_FAMILY_PLAIN].free((void *)b->original);
+}
+
+int mt_quarantine_add(struct mt_thread *t, const struct mt_held *block)
+{
+	uint64_t more = weight_of(block);
+	if (!held.capacity || (held.bytes_max && more > held.bytes_max) || !mt_lock(&held.lock))
+		return -MT_EBUSY;
+	while (is_over_locked(more)) {
+		struct mt_held oldest = pop_locked();
+		/* checked and freed outside of the lock: a report takes its time */
+		mt_unlock(&held.lock);
+		release(t, &oldest);
+		if (!mt_lock(&held.lock))
+			return -MT_EBUSY;
+	}
+	push_locked(block);
+	mt_unlock(&held.lock);
+	return 0;
+}
+
+static const struct mt_held *find_locked(uint64_t low, uint64_t high)
+{
+	for (uint32_t i = 0; i < held.capacity; i++) {
+		const struct mt_held *b = &held.ring[i];
+		if (b->p && b->p - mt_layout.before <= high &&
+		    low < b->p + MT_MAX(b->usable, (uint64_t)1) + mt_layout.rear)
+			return b;
+	}
+	return NULL;
+}
+
+int mt_quarantine_find_inside(uint64_t address, struct mt_held *ret_block)
+{
+	if (!held.count || !mt_lock(&held.lock))
+		return 0;
+	const struct mt_held *b = find_locked(address, address);
+	if (b)
+		*ret_block = *b;
+	mt_unlock(&held.lock);
+	return b != NULL;
+}
+
+int mt_quarantine_find(uint64_t p, struct mt_held *ret_block)
+{
+	return mt_quarantine_find_inside(p, ret_block) && ret_block->p == p;
+}
+
+void mt_quarantine_check_all(struct mt_thread *t)
+{
+	for (uint32_t i = 0; i < held.capacity; i++) {
+		struct mt_held b = {.p = 0};
+		if (!mt_lock(&held.lock))
+			return;
+		if (i < held.count) {
+			uint64_t at = (uint64_t)held.first + i;
+			b = held.ring[at < held.capacity ? at : at - held.capacity];
+		}
+		mt_unlock(&held.lock);
+		if (!b.p)
+			return;
+		check(t, &b);
+	}
+}
