@@ -9,6 +9,7 @@
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/report_options.h"
+#include "cli/run_check.h"
 #include "cli/run_snapshots.h"
 
 #include "base/units.h"
@@ -25,6 +26,7 @@
 #include "record/statedir.h"
 #include "record/verify.h"
 #include "report/report.h"
+#include "wire/check_options.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,8 +36,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum run_mode { MODE_FULL, MODE_SAMPLE, MODE_STATS, MODE_RECORD }; /* as in --mode's choices */
-static const char *const mode_words[] = {"full", "sample", "stats", "record"};
+/* as in --mode's choices */
+enum run_mode { MODE_FULL, MODE_SAMPLE, MODE_STATS, MODE_RECORD, MODE_CHECK };
+static const char *const mode_words[] = {"full", "sample", "stats", "record", "check"};
 enum { RECORD_BUFFERS_MOST = 1 << 30 };
 enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_PEAK, REPORT_NONE };
 
@@ -46,7 +49,7 @@ struct run_options {
 		error_exitcode, snapshot_every_ns;
 	uint64_t top, stack;
 	uint64_t record_limit, record_buffers;
-	const char *intervals, *heaps, *modules, *output, *report_file, *on_full;
+	const char *intervals, *heaps, *modules, *output, *report_file, *on_full, *check;
 	struct mt_text_list symbol_dirs, suppressions, snapshot_on;
 	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, quiet, verbose;
 };
@@ -78,11 +81,18 @@ static const struct mt_option options[] = {
 	 .argument = "MODE",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = AT(mode),
-	 .choices = "full|sample|stats|record",
+	 .choices = "full|sample|stats|record|check",
 	 .help = "what is recorded: full (default: every allocation and its call stack), sample "
 		 "(some allocations with their stacks, for estimates; all are counted), stats (all "
 		 "are counted, no stacks), record (full, and every event in order in a recording "
-		 "beside the state file)"},
+		 "beside the state file), check (full, and memory errors are looked for)"},
+	{.name = "check",
+	 .argument = "OPTIONS",
+	 .if_bare = MT_CHECK_USUAL,
+	 .kind = MT_OPTION_TEXT,
+	 .offset = AT(check),
+	 .help = "check mode with these options, separated by blanks, as Android's malloc debug "
+		 "has them: see memtrack-check(7) (default: " MT_CHECK_USUAL ")"},
 	{.name = "interval",
 	 .argument = "SIZE",
 	 .kind = MT_OPTION_SIZE,
@@ -338,6 +348,7 @@ enum { OTHERS_STEPS = 16, OTHERS_FILE_BYTES = 4 << 20, OTHERS_NS = 5000000 };
 /* Everything that lives from the checks to the report. */
 struct run {
 	const struct run_options *o;
+	const char *check;              /* options of check mode; borrowed, NULL: not that mode */
 	char *path, *pattern, *library; /* owned */
 	struct mt_statedir dir;
 	struct mt_collect_launcher launcher; /* ourselves */
@@ -495,8 +506,8 @@ static int make_words(struct run *r)
 
 	mt_buf_printf(&r->words, "%sdepth=%" PRIu64 " follow=%s", r->words.len ? " " : "", o->depth,
 		      o->follow ? "none" : "all");
-	if (o->mode != MODE_FULL)
-		mt_buf_printf(&r->words, " mode=%s", mode_words[o->mode]);
+	if (o->mode != MODE_FULL || r->check)
+		mt_buf_printf(&r->words, " mode=%s", mode_words[r->check ? MODE_CHECK : o->mode]);
 	if (o->mode == MODE_SAMPLE && o->every)
 		mt_buf_printf(&r->words, " every=%" PRIu64, o->every);
 	else if (o->mode == MODE_SAMPLE)
@@ -562,6 +573,8 @@ static int prepare(struct run *r, const struct mt_operands *operands)
 	int code = check_heaps(r->o->heaps);
 
 	if (!code)
+		code = mt_run_check_choose(r->o->check, mode_words[r->o->mode], &r->check);
+	if (!code)
 		code = check_guard(r->o);
 	if (!code)
 		code = mt_run_snapshots_parse(r->o->snapshot_every_ns, &r->o->snapshot_on,
@@ -604,6 +617,8 @@ static void tell_plan(const struct run *r)
 		return;
 	mt_complain("running '%s' with '%s'", r->path, r->library);
 	mt_complain("options: %s", mt_buf_text(&r->words));
+	if (r->check)
+		mt_complain("check mode: %s", r->check);
 	if (r->dir.avoided)
 		mt_complain("/dev/shm is not used: %s", r->dir.avoided);
 	mt_complain("state files are made in '%s'", r->dir.path);
@@ -858,6 +873,7 @@ static int launch(struct run *r, const struct mt_operands *operands)
 		.library = r->library,
 		.state_dir = r->dir.path,
 		.options = mt_buf_text(&r->words),
+		.check = r->check,
 		.on_usr2 = r->snapshot_options.on_signal ? ring : NULL,
 		.usr2_context = r,
 	};
@@ -918,6 +934,8 @@ static const char *const examples[] = {
 	"keep state files, print nothing",
 	"memtrack run --error-exitcode=99 --suppressions=leaks.supp ./unit_tests",
 	"for continuous integration",
+	"memtrack run --check='backtrace guard free_track leak_track' ./program",
+	"look for overflows, uses after free, wrong frees",
 	NULL,
 };
 
@@ -971,6 +989,7 @@ const struct mt_command mt_cmd_run = {
 		"wrong command "
 		"line.",
 	.examples = examples,
-	.see_also = "memtrack(1), memtrack-report(1), memtrack-environment(7), mtk(5), mtr(5)",
+	.see_also = "memtrack(1), memtrack-report(1), memtrack-check(7), memtrack-environment(7), "
+		    "mtk(5), mtr(5)",
 	.run = run,
 };

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "core/cc.h"
+#include "wire/check_options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +83,7 @@ static bool is_ours(const char *entry)
 {
 	static const char *const names[] = {
 		"LD_PRELOAD=",         "MEMTRACK_MODE=",     "MEMTRACK_OPTIONS=",
-		"MEMTRACK_STATE_DIR=", "MEMTRACK_LAUNCHER=",
+		"MEMTRACK_STATE_DIR=", "MEMTRACK_LAUNCHER=", MT_CHECK_VARIABLE "=",
 	};
 
 	for (size_t i = 0; i < MT_ARRAY_LEN(names); i++)
@@ -117,12 +118,14 @@ static int add_words(const struct mt_launch *l, char *const *env, pid_t launcher
 	mt_buf_printf(b, "MEMTRACK_OPTIONS=%s%c", l->options, 0);
 	mt_buf_printf(b, "MEMTRACK_STATE_DIR=%s%c", l->state_dir, 0);
 	mt_buf_printf(b, "MEMTRACK_LAUNCHER=%d%c", (int)launcher, 0);
+	if (l->check)
+		mt_buf_printf(b, MT_CHECK_VARIABLE "=%s%c", l->check, 0);
 	return b->failed ? -ENOMEM : 0;
 }
 
 char **mt_launch_environment(const struct mt_launch *launch, char *const *env, pid_t launcher)
 {
-	enum { WORDS = 5 };
+	enum { WORDS = 6 };
 	mt_auto(mt_buf) struct mt_buf words = {0};
 	size_t count = 0, n = 0;
 	char **out, *text;

@@ -18,6 +18,7 @@ struct mt_launch {
 	const char *library;   /* absolute path of libmemtrack.so */
 	const char *state_dir; /* where its state files go */
 	const char *options;   /* value of MEMTRACK_OPTIONS */
+	const char *check;     /* options of check mode, NULL: not that mode */
 	/*
 	 * SIGUSR2 is for us: it is not passed on, and this is called in its handler instead. NULL:
 	 * it is passed on as others.

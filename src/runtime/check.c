@@ -12,11 +12,13 @@
 #include "runtime/check_block.h"
 #include "runtime/check_heap.h"
 #include "runtime/check_report.h"
+#include "runtime/check_signal.h"
 #include "runtime/errors.h"
 #include "runtime/fast.h"
 #include "runtime/foreign.h"
 #include "runtime/guard.h"
 #include "runtime/quarantine.h"
+#include "runtime/record_text.h"
 #include "runtime/storage.h"
 
 extern int *__errno_location(void) __attribute__((weak));
@@ -67,6 +69,8 @@ void mt_check_forget(void)
 {
 	mt_quarantine_forget();
 	mt_backtrace_forget();
+	mt_check_signals_forget();
+	mt_record_text_child();
 }
 
 MT_COLD int mt_check_find_out(void)
@@ -263,6 +267,7 @@ MT_INLINE void do_what_is_due(struct mt_thread *t, enum mt_state_call call,
 			      const struct mt_caller *caller)
 {
 	struct mt_use use = {call, caller};
+	mt_check_due(t, &use);
 	if (MT_UNLIKELY(mt_check.options.heap_every) && !t->heap_check_in--) {
 		t->heap_check_in = mt_check.options.heap_every - 1;
 		mt_check_heap(t, &use);

@@ -15,6 +15,8 @@
 
 #include "core/mem.h"
 #include "core/sys.h"
+#include "runtime/action.h"
+#include "runtime/check_signal.h"
 #include "runtime/provider.h"
 
 #ifndef MT_BUILD_WRAP
@@ -24,25 +26,9 @@ extern int *__errno_location(void) __attribute__((weak));
 enum {
 	SIGNAL = 11, /* SIGSEGV: Linux raises no other for a protected page of private memory */
 	CODE_PROTECTED = 2, /* SEGV_ACCERR */
-	ONCE = (int)0x80000000,
-	NO_DEFER = 0x40000000,
-	ON_STACK = 0x08000000,
-	RESTART = 0x10000000,
-	RESTORER = 0x04000000,
-	SIGINFO = 4,
-	IS_DEFAULT = 0,
-	IS_IGNORED = 1,
-	SLOTS = 16, /* of actions: one is read while others are set */
+	SLOTS = 16,         /* of actions: one is read while others are set */
 	STACK_BYTES = 65536,
 	TURN_ROUNDS = 100000,
-};
-
-/* As the kernel has it. */
-struct action {
-	void (*handler)(int, void *, void *);
-	unsigned long flags;
-	void (*restorer)(void);
-	uint64_t mask;
 };
 
 /* As both C libraries have it. */
@@ -57,7 +43,7 @@ typedef int (*sigaction_function)(int, const struct public_action *, struct publ
 typedef void (*handler_function)(int, void *, void *);
 
 static struct {
-	struct action slot[SLOTS];
+	struct mt_action slot[SLOTS];
 	uint32_t current; /* slot of the host's action, atomic */
 	uint32_t next;    /* atomic */
 	uint32_t is_up;   /* 1: our handler is in force */
@@ -67,22 +53,17 @@ static struct {
 
 /* --- the host's action --------------------------------------------------------------------- */
 
-static struct action host_action(void)
+static struct mt_action host_action(void)
 {
 	return fault.slot[__atomic_load_n(&fault.current, __ATOMIC_ACQUIRE)];
 }
 
 /* The one before. */
-static struct action set_host_action(const struct action *a)
+static struct mt_action set_host_action(const struct mt_action *a)
 {
 	uint32_t n = __atomic_add_fetch(&fault.next, 1, __ATOMIC_RELAXED) % SLOTS;
 	fault.slot[n] = *a;
 	return fault.slot[__atomic_exchange_n(&fault.current, n, __ATOMIC_ACQ_REL)];
-}
-
-static int is_function(const struct action *a)
-{
-	return (uintptr_t)a->handler != IS_DEFAULT && (uintptr_t)a->handler != IS_IGNORED;
 }
 
 /* --- the handler --------------------------------------------------------------------------- */
@@ -102,8 +83,8 @@ static int read_context(const void *context, struct mt_guard_fault *f)
 }
 
 /* Returns from the handler; as libc's own, these bytes tell debuggers and unwinders what it is. */
-void mt_fault_restorer(void) MT_HIDDEN;
-__asm__(".text\n.balign 16\n.hidden mt_fault_restorer\n.type mt_fault_restorer, @function\n"
+__asm__(".text\n.balign 16\n.globl mt_fault_restorer\n.hidden mt_fault_restorer\n"
+	".type mt_fault_restorer, @function\n"
 	"nop\nmt_fault_restorer:\n"
 	".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05\n" /* mov $15, %rax; syscall */
 	".size mt_fault_restorer, .-mt_fault_restorer\n");
@@ -213,8 +194,8 @@ MT_NOINLINE static enum mt_guard_verdict look_at(const void *info, const void *c
 /* The kernel is to do what it does without a handler. */
 static void default_action(void *info)
 {
-	struct action none = {0};
-	mt_sys4(__NR_rt_sigaction, SIGNAL, &none, 0, sizeof(none.mask));
+	struct mt_action none = {0};
+	mt_action_set(SIGNAL, &none, NULL);
 	if (AT(int, info, 8) <= 0) /* sent by somebody: no access raises it again */
 		mt_sys4(__NR_rt_tgsigqueueinfo, mt_sys_getpid(), mt_sys_gettid(), SIGNAL, info);
 }
@@ -222,21 +203,21 @@ static void default_action(void *info)
 /* The host's handler, with the mask that it is to run under; NULL: there is nothing to call. */
 MT_NOINLINE static handler_function prepare_host(void *info)
 {
-	struct action a = host_action();
-	if ((uintptr_t)a.handler == IS_IGNORED && AT(int, info, 8) <= 0)
+	struct mt_action a = host_action();
+	if ((uintptr_t)a.handler == MT_HANDLER_IGNORE && AT(int, info, 8) <= 0)
 		return NULL;
-	if (!is_function(&a)) {
+	if (!mt_action_is_function(&a)) {
 		default_action(info);
 		return NULL;
 	}
-	if (a.flags & (unsigned)ONCE) {
-		struct action once = a;
-		once.handler = (handler_function)IS_DEFAULT;
+	if (a.flags & (unsigned)MT_ACTION_ONCE) {
+		struct mt_action once = a;
+		once.handler = (handler_function)MT_HANDLER_DEFAULT;
 		set_host_action(&once);
 	}
 	if (a.mask)
 		mt_sys4(__NR_rt_sigprocmask, 0 /* SIG_BLOCK */, &a.mask, 0, sizeof(a.mask));
-	if (a.flags & NO_DEFER) {
+	if (a.flags & MT_ACTION_NO_DEFER) {
 		uint64_t own = 1ull << (SIGNAL - 1);
 		if (!(a.mask & own))
 			mt_sys4(__NR_rt_sigprocmask, 1 /* SIG_UNBLOCK */, &own, 0, sizeof(own));
@@ -258,11 +239,11 @@ static void on_fault(int number, void *info, void *context)
 
 int mt_fault_begin(void)
 {
-	struct action ours = {
+	struct mt_action ours = {
 		.handler = on_fault,
-		.flags = SIGINFO | ON_STACK,
+		.flags = MT_ACTION_SIGINFO | MT_ACTION_ON_STACK,
 	};
-	struct action before = {0};
+	struct mt_action before = {0};
 	/* pages behind both ends: an overflow of this stack is not silent */
 	enum { EDGE = 65536, ALL = STACK_BYTES + 2 * EDGE };
 	long at = mt_sys_mmap(NULL, ALL, MT_PROT_NONE,
@@ -271,13 +252,10 @@ int mt_fault_begin(void)
 		return (int)at;
 	fault.stack = (char *)at + EDGE;
 	mt_sys3(__NR_mprotect, fault.stack, STACK_BYTES, MT_PROT_READ | MT_PROT_WRITE);
-#if defined(__x86_64__)
-	ours.flags |= RESTORER;
-	ours.restorer = mt_fault_restorer;
-#endif
-	mt_sys4(__NR_rt_sigaction, SIGNAL, 0, &before, sizeof(before.mask));
+	mt_action_complete(&ours);
+	mt_action_set(SIGNAL, NULL, &before);
 	set_host_action(&before);
-	long err = mt_sys4(__NR_rt_sigaction, SIGNAL, &ours, 0, sizeof(ours.mask));
+	long err = mt_action_set(SIGNAL, &ours, NULL);
 	fault.is_up = err == 0;
 	return (int)err;
 }
@@ -289,7 +267,7 @@ void mt_fault_forget(void)
 
 /* What the C library adds, and its callers read back. */
 #if defined(__x86_64__)
-enum { LIBC_FLAGS = RESTORER };
+enum { LIBC_FLAGS = MT_ACTION_RESTORER };
 #else
 enum { LIBC_FLAGS = 0 };
 #endif
@@ -302,7 +280,7 @@ static int is_kept(int number)
 	return number == SIGNAL && fault.is_up && (mt_rt.sandboxed || mt_sys_getpid() == mt_rt.pid);
 }
 
-static void read_public(const struct public_action *from, struct action *ret)
+static void read_public(const struct public_action *from, struct mt_action *ret)
 {
 	ret->handler = from->handler;
 	ret->flags = (unsigned)from->flags | LIBC_FLAGS;
@@ -310,7 +288,7 @@ static void read_public(const struct public_action *from, struct action *ret)
 	ret->mask = from->mask[0];
 }
 
-static void write_public(const struct action *from, struct public_action *to)
+static void write_public(const struct mt_action *from, struct public_action *to)
 {
 	to->handler = from->handler;
 	mt_mem_zero(to->mask, sizeof(to->mask));
@@ -321,7 +299,7 @@ static void write_public(const struct action *from, struct public_action *to)
 
 static int keep_action(const struct public_action *wanted, struct public_action *old)
 {
-	struct action a, before;
+	struct mt_action a, before;
 	if (wanted) {
 		read_public(wanted, &a);
 		before = set_host_action(&a);
@@ -347,13 +325,13 @@ static void *original(void **place, const char *name)
 /* Where the C library's function cannot be found (a lock was not to be had): the kernel's. */
 static int set_action_raw(int number, const struct public_action *wanted, struct public_action *old)
 {
-	struct action a = {0}, before = {0};
+	struct mt_action a = {0}, before = {0};
 	if (wanted)
 		read_public(wanted, &a);
 #if defined(__x86_64__)
 	a.restorer = mt_fault_restorer;
 #endif
-	long err = mt_sys4(__NR_rt_sigaction, number, wanted ? &a : NULL, &before, sizeof(a.mask));
+	long err = mt_action_set(number, wanted ? &a : NULL, &before);
 	if (err && __errno_location)
 		*__errno_location() = (int)-err;
 	if (!err && old)
@@ -367,7 +345,10 @@ static int set_action(void **place, const char *name, int number,
 	if (is_kept(number))
 		return keep_action(wanted, old);
 	sigaction_function f = (sigaction_function)original(place, name);
-	return f ? f(number, wanted, old) : set_action_raw(number, wanted, old);
+	int err = f ? f(number, wanted, old) : set_action_raw(number, wanted, old);
+	if (!err && wanted)
+		mt_check_signal_taken(number);
+	return err;
 }
 
 #define DEFINE_SIGACTION(name) \
@@ -386,7 +367,7 @@ DEFINE_SIGACTION(__sigaction)
 /* flags, and whether the signal itself is in the mask: as the C library's function of that name. */
 static handler_function keep_handler(handler_function handler, unsigned flags, int masks_itself)
 {
-	struct action a = {.handler = handler, .flags = flags | LIBC_FLAGS};
+	struct mt_action a = {.handler = handler, .flags = flags | LIBC_FLAGS};
 	a.mask = masks_itself ? 1ull << (SIGNAL - 1) : 0;
 	return set_host_action(&a).handler;
 }
@@ -409,15 +390,18 @@ static handler_function set_handler_raw(int number, handler_function handler, un
 		if (is_kept(number) && (uintptr_t)handler != UINTPTR_MAX) \
 			return keep_handler(handler, flags, masks_itself); \
 		f = (handler_function(*)(int, handler_function))original(&found, #name); \
-		return f ? f(number, handler) \
-			 : set_handler_raw(number, handler, flags, masks_itself); \
+		handler_function old = f ? f(number, handler) \
+					 : set_handler_raw(number, handler, flags, masks_itself); \
+		if ((uintptr_t)old != UINTPTR_MAX) \
+			mt_check_signal_taken(number); \
+		return old; \
 	}
 
-DEFINE_SIGNAL(signal, RESTART, 1)
-DEFINE_SIGNAL(bsd_signal, RESTART, 1)
-DEFINE_SIGNAL(ssignal, RESTART, 1)
-DEFINE_SIGNAL(sysv_signal, (unsigned)ONCE | NO_DEFER, 0)
-DEFINE_SIGNAL(__sysv_signal, (unsigned)ONCE | NO_DEFER, 0)
+DEFINE_SIGNAL(signal, MT_ACTION_RESTART, 1)
+DEFINE_SIGNAL(bsd_signal, MT_ACTION_RESTART, 1)
+DEFINE_SIGNAL(ssignal, MT_ACTION_RESTART, 1)
+DEFINE_SIGNAL(sysv_signal, (unsigned)MT_ACTION_ONCE | MT_ACTION_NO_DEFER, 0)
+DEFINE_SIGNAL(__sysv_signal, (unsigned)MT_ACTION_ONCE | MT_ACTION_NO_DEFER, 0)
 
 #else
 

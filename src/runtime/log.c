@@ -37,7 +37,7 @@ enum {
 	SIGPIPE_BIT = 1 << 12,
 	SIGTTOU_BIT = 1 << 21,
 	POLLOUT_BIT = 4,
-	FULL_WAITS = 10, /* of 100 ms: a pipe that does not block and is full */
+	FULL_WAITS = 10, /* of 100 ms, for a pipe that does not block and is full */
 	UNIX = 1,
 	DATAGRAM = 2 | MT_O_CLOEXEC,
 	NO_WAIT_NO_SIGNAL = 0x40 | 0x4000,
@@ -55,6 +55,7 @@ static struct {
 	uint32_t part_count;
 	char path[PATH_BYTES]; /* of the file, with %p in it, or of the socket */
 	uint64_t dropped;      /* atomic */
+	uint32_t waits;        /* for room, since something was written; atomic */
 } out = {.fd = -1, .part = {TAG}, .part_count = 1};
 
 uint64_t mt_log_dropped(void)
@@ -203,16 +204,17 @@ static void put_prefix(struct mt_fmt *f, enum sink sink, enum mt_log_level level
 
 /* --- writing ------------------------------------------------------------------------------- */
 
-/* Waits until more fits, with a bound: 1, or 0. */
-static int wait_for_room(int fd, int *waits)
+/* Waits until more fits, with a bound for all messages together: 1, or 0. */
+static int wait_for_room(int fd)
 {
 	struct {
 		int fd;
 		short wanted, got;
 	} poll = {fd, POLLOUT_BIT, 0};
 	struct mt_timespec tenth = {0, 100000000};
-	if (++*waits > FULL_WAITS)
+	if (__atomic_load_n(&out.waits, __ATOMIC_RELAXED) >= FULL_WAITS)
 		return 0;
+	__atomic_fetch_add(&out.waits, 1, __ATOMIC_RELAXED);
 	mt_sys6(__NR_ppoll, (long)&poll, 1, (long)&tenth, 0, 8, 0);
 	return 1;
 }
@@ -220,13 +222,13 @@ static int wait_for_room(int fd, int *waits)
 /* One system call, unless it is interrupted half-way. 0 or a negative errno value. */
 static long write_parts(int fd, struct mt_iovec *part, int count)
 {
-	int waits = 0;
 	while (count) {
 		long n = mt_sys3(__NR_writev, fd, part, count);
-		if (n == -MT_EINTR || (n == -MT_EAGAIN && wait_for_room(fd, &waits)))
+		if (n == -MT_EINTR || (n == -MT_EAGAIN && wait_for_room(fd)))
 			continue;
 		if (n < 0)
 			return n;
+		__atomic_store_n(&out.waits, 0, __ATOMIC_RELAXED);
 		for (; count && (size_t)n >= part->len; count--)
 			n -= (long)(part++)->len;
 		if (count) {

@@ -19,6 +19,9 @@ enum {
 	RECORD_BUFFERS_MOST = 1 << 30,
 	GUARD_SLOTS = 64, /* without a number */
 	GUARD_SLOTS_MAX = 1024,
+	CHECK_SIGNALS = 45,       /* Android's */
+	CHECK_SIGNALS_FIRST = 34, /* the C libraries' own end there */
+	CHECK_SIGNALS_LAST = 59,
 	PROFILE_RATE_S = 60,
 	PROFILE_RATE_MAX_S = 86400,
 };
@@ -319,12 +322,27 @@ static int set_guard(struct mt_options *o, struct word name, struct word value)
 	return 1;
 }
 
+/* The same for where check mode's signals begin. */
+static int set_check(struct mt_options *o, struct word name, struct word value)
+{
+	uint64_t v = 0;
+	if (!word_is(name, "check-signals"))
+		return 0;
+	if (!word_is(value, "none") &&
+	    (parse_size(value, &v) || v < CHECK_SIGNALS_FIRST || v > CHECK_SIGNALS_LAST))
+		return -MT_EINVAL;
+	o->check_signals = (uint32_t)v;
+	return 1;
+}
+
 static int set_option(struct mt_options *o, struct word name, struct word value)
 {
 	uint64_t v = 0;
 	int err = set_wish(&o->wishes, name, value);
 	if (!err)
 		err = set_guard(o, name, value);
+	if (!err)
+		err = set_check(o, name, value);
 	if (err)
 		return err < 0 ? err : 0;
 	if (word_is(name, "depth")) {
@@ -602,6 +620,7 @@ int mt_options_read(char **envp, struct mt_options *ret_options, char *error, si
 	o->leak_threshold = 4096;
 	o->record_buffers = RECORD_BUFFERS;
 	o->profile_rate_s = PROFILE_RATE_S;
+	o->check_signals = CHECK_SIGNALS;
 	if (mode && *mode && read_mode_word(mode, o)) {
 		complain(error, bytes, "MEMTRACK_MODE", (struct word){mode, mt_str_len(mode)});
 		return -MT_EINVAL;

@@ -62,6 +62,7 @@ struct mt_options {
 	uint32_t guard_slots; /* sampling: slots for blocks between inaccessible pages, 0: none */
 	uint32_t guard_side;  /* enum mt_guard_side */
 	uint32_t profile_rate_s;     /* least time between two requests for a profile, 0: any */
+	uint32_t check_signals;      /* the first of check mode's signals, 0: it has none */
 	uint32_t guard_fatal;        /* 1: the program does not go on after an error there */
 	uint32_t instance_limit;     /* processes tracked at once under the tag, 0: no bound */
 	uint32_t instance_tag;       /* in the name of the directory for the state file */

@@ -8,8 +8,10 @@
 #include "elf/loader.h"
 #include "runtime/arena.h"
 #include "runtime/check.h"
-#include "runtime/errors.h"
+#include "runtime/check_exit.h"
+#include "runtime/check_signal.h"
 #include "runtime/control.h"
+#include "runtime/errors.h"
 #include "runtime/exec.h"
 #include "runtime/exit_report.h"
 #include "runtime/guard.h"
@@ -24,6 +26,7 @@
 #include "runtime/programs.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
+#include "runtime/record_text.h"
 #include "runtime/sites.h"
 #include "runtime/storage.h"
 #include "runtime/stream.h"
@@ -208,6 +211,11 @@ static int start(void)
 	if (!err) {
 		mt_guard_begin();
 		mt_guard_describe();
+	}
+	if (!err && mt_check.state == MT_CHECK_ON) {
+		mt_record_text_open(&check);
+		mt_check_exit_begin();
+		mt_check_signals_begin();
 	}
 	return err;
 }
@@ -508,4 +516,5 @@ __attribute__((destructor)) static void at_exit(void)
 		mt_leave(t);
 	}
 	mt_exit_report();
+	mt_check_exit_destructor();
 }

@@ -284,6 +284,11 @@ void *mt_provider_find(const char *name)
 	mt_sys_munmap(list, list->map_bytes);
 	return (void *)at;
 }
+#else
+void *mt_provider_find(const char *name)
+{
+	return NULL; /* the program may have no symbol table */
+}
 #endif
 
 int mt_provider_search_again(void)

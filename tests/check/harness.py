@@ -86,15 +86,15 @@ class Missing(Exception):
     """The machine lacks what a test needs."""
 
 
-def compile_program(build, source, musl=False, flags=("-O0",), libs=("-pthread",)):
-    """The program of a source beside this file or at a path; compiled when its source is newer."""
+def compile_program(build, source, musl=False, flags=("-O0",), libs=("-pthread",), name=None):
+    """The program of a source beside this file or at a path; compiled when its source is newer. name: of the program."""
     source = os.path.join(HERE, source)
     cxx = source.endswith(".cc")
     compiler = ["musl-gcc", "-Wl,--eh-frame-hdr"] if musl else ["g++"] if cxx else ["gcc"]
     if not shutil.which(compiler[0]):
         raise Missing("%s is not installed" % compiler[0])
     folder = os.path.join(build, "check", "musl" if musl else "glibc")
-    path = os.path.join(folder, os.path.basename(source).replace(".", "_"))
+    path = os.path.join(folder, name or os.path.basename(source).replace(".", "_"))
     newest = max(os.path.getmtime(f) for f in (source, __file__, os.path.join(HERE, "say.h")))
     if not os.path.exists(path) or os.path.getmtime(path) < newest:
         os.makedirs(folder, exist_ok=True)

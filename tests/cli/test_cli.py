@@ -92,7 +92,12 @@ def usage_errors_name_what_was_wrong(b):
     b.fails(2, "unknown command 'rnu', did you mean 'run'?", "help", "rnu")
     see = "; see 'memtrack run --help'"
     b.fails(2, "run: missing operand ([--] PROGRAM [ARGUMENT...])" + see, "run", "-q")
-    b.fails(2, "run: '--mode=some' is none of full|sample|stats|record" + see, "run", "--mode=some", "true")
+    b.fails(2, "run: '--mode=some' is none of full|sample|stats|record|check" + see, "run", "--mode=some", "true")
+    man = "; see 'man memtrack-check'"
+    b.fails(2, "run: --check: unknown option bogus" + man, "run", "--check=backtrace bogus", "true")
+    b.fails(2, "run: --check: bad value for option 'backtrace': Numerical result out of range" + man, "run",
+            "--check=backtrace=99999999999999999999", "true")
+    b.fails(2, "run: --check is a mode of its own (--mode=check)" + see, "run", "--check", "--mode=stats", "true")
     b.fails(2, "run: '--depth=0' is no number from 1 to 256" + see, "run", "--depth=0", "true")
     b.fails(2, "run: '--heaps=malloc,foo' names an unknown heap (known: malloc, mmap, brk, custom, all)" + see, "run",
             "--heaps=malloc,foo", "true")

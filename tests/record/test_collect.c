@@ -638,8 +638,12 @@ static void a_directory_with_files_is_not_removed(void **state)
 
 static void the_environment_has_the_contract(void **state)
 {
-	static char *env[] = {(char *)"A=1", (char *)"LD_PRELOAD=/x.so",
-			      (char *)"MEMTRACK_MODE=off", (char *)"B=2", NULL};
+	static char *env[] = {(char *)"A=1",
+			      (char *)"LD_PRELOAD=/x.so",
+			      (char *)"MEMTRACK_MODE=off",
+			      (char *)"B=2",
+			      (char *)"LIBC_DEBUG_MALLOC_OPTIONS=fill",
+			      NULL};
 	struct mt_launch l = {
 		.library = "/lib/m.so", .state_dir = "/dev/shm/d", .options = "depth=3"};
 	char **got = mt_launch_environment(&l, env, 99);
@@ -666,6 +670,11 @@ static void the_environment_has_the_contract(void **state)
 	env[1] = (char *)"LD_PRELOAD=/lib/m.so2";
 	got = mt_launch_environment(&l, env, 99);
 	assert_string_equal(got[2], "LD_PRELOAD=/lib/m.so:/lib/m.so2");
+	free(got);
+	l.check = "guard fill";
+	got = mt_launch_environment(&l, env, 99);
+	assert_string_equal(got[7], "LIBC_DEBUG_MALLOC_OPTIONS=guard fill");
+	assert_null(got[8]);
 	free(got);
 }
 

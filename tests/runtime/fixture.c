@@ -37,6 +37,11 @@ int mt_provider_search_again(void)
 	return 0;
 }
 
+void *mt_provider_find(const char *name)
+{
+	return NULL;
+}
+
 enum mt_enter mt_enter_slow(struct mt_thread **ret_thread, uintptr_t sp)
 {
 	*ret_thread = NULL;
