@@ -271,8 +271,8 @@ const struct mt_command mt_cmd_export = {
 		"memtrack-view(1). FILE may also be a state file, a PID or name:PROGRAM (the live "
 		"state of that process), FILE@WHICH (a snapshot of its series; sizes are then "
 		"means) or a heap dump. MAPS is the process's own memory map while it is there; "
-		"later it is made from the recorded modules, one line each, as if files were mapped "
-		"in one piece. Lines that begin with 'module' stand before it, with "
+		"later it is made from the recorded modules, one line each, as if files were "
+		"mapped in one piece. Lines that begin with 'module' stand before it, with "
 		"the exact place and the build-id of each module: memtrack reads them, other "
 		"readers leave them out.",
 	.examples = examples,

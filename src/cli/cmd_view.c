@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* memtrack view: native heap dumps, and whatever else tells what is live, as a tree of calls. */
 
+#include "cli/app_symbols.h"
 #include "cli/commands.h"
 #include "cli/load.h"
 #include "cli/output.h"
@@ -35,7 +36,8 @@ static const struct mt_option options[] = {
 	 .argument = "DIR",
 	 .kind = MT_OPTION_LIST,
 	 .offset = offsetof(struct view_options, app_symbols),
-	 .help = "the same, before --symbols: for the libraries of an application"},
+	 .help = "the same, before --symbols, for the libraries of an application; its packages "
+		 "(.apk) are looked for there, too, so that libraries inside of them have names"},
 	{.name = "by",
 	 .argument = "WHAT",
 	 .kind = MT_OPTION_CHOICE,
@@ -194,6 +196,9 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	code = list_dirs(o, &product, &dirs, &err);
 	if (!code)
 		code = mt_loaded_add_sides(&loaded, operands, &err);
+	for (size_t i = 0; i < loaded.count && !code; i++)
+		if (mt_app_symbols_open_packages((struct mt_profile *)loaded.profile[i], &dirs))
+			code = mt_err_no_memory(&err);
 	if (!code && !o->no_symbols)
 		code = mt_loaded_symbolize(&loaded, &symbols, &err);
 	if (!code)

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SAMPLES = os.path.join(HERE, "..", "..", "..", "shared", "samples", "android-native")
@@ -300,6 +301,37 @@ def symbols_are_found_flat_mirrored_and_by_build_id(b):
 
 
 @test
+def libraries_in_packages_have_names(b):
+    with zipfile.ZipFile(b.path("base.apk"), "w") as package:
+        package.writestr("classes.dex", b"x" * 5000)
+        begin = package.start_dir + 30 + len("lib/x86_64/holder") # contents begin behind the local header
+        info = zipfile.ZipInfo("lib/x86_64/holder")
+        info.extra = b"\0\0" + (-begin - 4 & 0xfff).to_bytes(2, "little") + bytes(-begin - 4 & 0xfff)
+        with open(b.holder, "rb") as f:
+            package.writestr(info, f.read())
+    offset = begin + len(info.extra)
+    b.expect("begins at a page", offset % 4096, 0)
+    b.track("p.mtk", stay=True)
+    try:
+        b.good("export", str(child_of(b.process.pid)), "--format=heapdump", "-o", "p.txt")
+    finally:
+        b.finish()
+    text = re.sub(r"^(\S+ \S+ )([0-9a-f]{8})( .*)%s$" % re.escape(b.holder),
+                  lambda m: m[1] + "%08x" % (int(m[2], 16) + offset) + m[3] + "/data/app/x/base.apk",
+                  without(b.read("p.txt"), "module "), flags=re.M)
+    b.write("p.txt", text)
+    b.expect("without the package", held(b.view("p.txt")), [])
+    os.mkdir(b.path("apps"))
+    os.rename(b.path("base.apk"), b.path("apps/base.apk"))
+    os.mkdir(b.path("flat"))
+    shutil.copy(b.holder, b.path("flat"))
+    document = b.view("p.txt", "--app-symbols=apps", "--symbols=flat")
+    b.expect("held", held(document), SEVEN_AND_THREE)
+    b.expect("library", [n["library"] for n in document["nodes"] if n.get("function") == "hold_seven"],
+             ["/data/app/x/base.apk!/lib/x86_64/holder"])
+
+
+@test
 def names_of_bt_info_are_used_without_symbols(b):
     state = b.track("i.mtk")
     b.good("export", state, "--format=heapdump", "--bt-info", "-o", "i.txt")
@@ -536,7 +568,8 @@ def main():
         except Skip as why:
             tap.skip(name, str(why))
             continue
-        except (IndexError, KeyError, TypeError, OSError, ValueError, subprocess.SubprocessError) as error:
+        except (IndexError, KeyError, TypeError, OSError, ValueError, subprocess.SubprocessError,
+                zipfile.BadZipFile) as error:
             b.problems.append("%s: %s" % (type(error).__name__, error))
         finally:
             shutil.rmtree(b.dir, ignore_errors=True)
