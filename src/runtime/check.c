@@ -145,7 +145,14 @@ struct request {
 	int zeroed;
 	const struct mt_caller *caller;
 	uint64_t source;
+	struct mt_record_text *text; /* gets the times of the allocator's call */
 };
+
+static struct mt_record_text text_of(enum mt_record_text_type type, const void *p, size_t size)
+{
+	return (struct mt_record_text){
+		.type = type, .pointer = p, .size = size, .present = MT_PRESENT_UNKNOWN};
+}
 
 static int is_pow2(size_t n)
 {
@@ -160,19 +167,28 @@ static size_t round_align(size_t align)
 	return a;
 }
 
+static void *call_original(const struct request *r, size_t total)
+{
+	if (r->zeroed)
+		return REAL->calloc(1, total);
+	if (r->align > LEAST_ALIGN && !mt_layout.has_header)
+		return REAL->memalign ? REAL->memalign(r->align, total) : refuse(MT_ENOMEM);
+	return REAL->malloc(total);
+}
+
 /* A block as the allocator gives it. *ret_total: what was asked for. NULL: errno is set. */
 static void *take_original(const struct request *r, size_t *ret_total)
 {
 	size_t more = mt_layout.extra;
 	if (mt_layout.has_header && (r->align > LEAST_ALIGN || mt_rt.index_shift < 4))
 		more += r->align;
-	if (__builtin_add_overflow(r->size, more, ret_total) || r->align > ALIGN_MOST)
+	if (__builtin_add_overflow(r->size, more, ret_total) || *ret_total > PTRDIFF_MAX ||
+	    r->align > ALIGN_MOST)
 		return refuse(MT_ENOMEM);
-	if (r->zeroed)
-		return REAL->calloc(1, *ret_total);
-	if (r->align > LEAST_ALIGN && !mt_layout.has_header)
-		return REAL->memalign ? REAL->memalign(r->align, *ret_total) : refuse(MT_ENOMEM);
-	return REAL->malloc(*ret_total);
+	r->text->start_ns = mt_record_text_now();
+	void *p = call_original(r, *ret_total);
+	r->text->end_ns = mt_record_text_now();
+	return p;
 }
 
 static uint64_t usable_of(const void *p)
@@ -522,8 +538,18 @@ static struct mt_held hold(struct mt_thread *t, const struct mt_use *use, const 
 	};
 }
 
+static void free_original(void *p, struct mt_record_text *text)
+{
+	uint64_t start = mt_record_text_now();
+	REAL->free(p);
+	text->end_ns = mt_record_text_now();
+	if (!text->start_ns) /* else a realloc's */
+		text->start_ns = start;
+}
+
 /* The block goes: held back, or freed. Everything that could be wrong with it has been said. */
-static void let_go(struct mt_thread *t, const struct mt_use *use, const struct block *b)
+static void let_go(struct mt_thread *t, const struct mt_use *use, const struct block *b,
+		   struct mt_record_text *text)
 {
 	uint64_t filled = spoil(b);
 	if (mt_check.options.flags & MT_CHECK_FREE_TRACK) {
@@ -531,14 +557,15 @@ static void let_go(struct mt_thread *t, const struct mt_use *use, const struct b
 		if (!mt_quarantine_add(t, &h))
 			return;
 	}
-	REAL->free(b->original);
+	free_original(b->original, text);
 }
 
-static void free_block(struct mt_thread *t, const struct mt_use *use, const struct block *b)
+static void free_block(struct mt_thread *t, const struct mt_use *use, const struct block *b,
+		       struct mt_record_text *text)
 {
 	check_block(t, use, b);
 	if (leave_table(t, use, b, 0))
-		let_go(t, use, b);
+		let_go(t, use, b, text);
 }
 
 /* 1: a block of ours with a header, as far as its memory tells. */
@@ -585,8 +612,11 @@ void mt_check_leave(struct mt_thread *t)
 static void *tracked_alloc(struct mt_thread *t, struct request *r)
 {
 	do_what_is_due(t, r->call, r->caller);
+	uint32_t token = mt_record_text_begin();
 	r->size += !r->size;
 	void *p = make(t, r);
+	r->text->pointer = p;
+	mt_record_text_end(token, r->text);
 	mt_check_leave(t);
 	return p;
 }
@@ -595,11 +625,15 @@ MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
 				  const struct mt_caller *caller, uint64_t source)
 {
 	struct mt_thread *t;
+	struct mt_record_text text =
+		text_of(call == MT_CALL_REALLOC ? MT_RECORD_TEXT_REALLOC : MT_RECORD_TEXT_MALLOC,
+			NULL, size);
 	struct request r = {.size = size,
 			    .align = LEAST_ALIGN,
 			    .call = called(call, size, caller->sp),
 			    .caller = caller,
-			    .source = source};
+			    .source = source,
+			    .text = &text};
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return let_pass(how, t, REAL->malloc(size));
@@ -609,16 +643,20 @@ MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
 MT_NOINLINE void *mt_check_calloc(size_t n, size_t each, const struct mt_caller *caller,
 				  uint64_t source)
 {
+	struct mt_record_text text = text_of(MT_RECORD_TEXT_CALLOC, NULL, each);
 	struct mt_thread *t;
 	struct request r = {.align = LEAST_ALIGN,
 			    .call = MT_CALL_CALLOC,
 			    .zeroed = 1,
 			    .caller = caller,
-			    .source = source};
+			    .source = source,
+			    .text = &text};
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return let_pass(how, t, REAL->calloc(n, each));
+	text.n = n;
 	if (mt_mul_size(n, each, &r.size)) {
+		mt_record_text_end(mt_record_text_begin(), &text);
 		mt_count(&t->row->failed_allocs, 1);
 		mt_check_leave(t);
 		return refuse(MT_ENOMEM);
@@ -626,24 +664,36 @@ MT_NOINLINE void *mt_check_calloc(size_t n, size_t each, const struct mt_caller 
 	return tracked_alloc(t, &r);
 }
 
+/* musl's memalign() calls aligned_alloc(), so that is what a nested call must not turn back. */
+static void *aligned_untracked(size_t align, size_t size)
+{
+	if (REAL->aligned_alloc)
+		return REAL->aligned_alloc(align, size);
+	return REAL->memalign ? REAL->memalign(align, size) : refuse(MT_ENOMEM);
+}
+
 MT_NOINLINE void *mt_check_memalign(size_t align, size_t size, enum mt_state_call call,
 				    const struct mt_caller *caller)
 {
+	struct mt_record_text text = text_of(MT_RECORD_TEXT_MEMALIGN, NULL, size + !size);
 	struct mt_thread *t;
 	struct request r = {.size = size,
 			    .align = round_align(align),
 			    .call = called(call, size, caller->sp),
-			    .caller = caller};
+			    .caller = caller,
+			    .text = &text};
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
-		return let_pass(how, t,
-				REAL->memalign ? REAL->memalign(r.align, size) : refuse(MT_ENOMEM));
+		return let_pass(how, t, aligned_untracked(r.align, size));
+	text.align = r.align;
 	return tracked_alloc(t, &r);
 }
 
 void *mt_check_aligned_alloc(size_t align, size_t size, const struct mt_caller *caller)
 {
-	if (!is_pow2(align) || size & (align - 1))
+	const struct mt_thread *t = mt_thread_self();
+	int is_nested = t && t->depth; /* musl's posix_memalign() comes here with any size */
+	if (!is_nested && (!is_pow2(align) || size & (align - 1)))
 		return refuse(MT_EINVAL);
 	return mt_check_memalign(align, size, MT_CALL_ALIGNED, caller);
 }
@@ -667,6 +717,24 @@ void *mt_check_pvalloc(size_t size, const struct mt_caller *caller)
 	return mt_check_memalign(PAGE_BYTES, pages ? pages : PAGE_BYTES, MT_CALL_ALIGNED, caller);
 }
 
+/* For the record of calls: what of a block is in memory before it goes. */
+static int64_t present_of(const struct block *b, enum verdict v)
+{
+	size_t usable = b->usable;
+	if (v == IS_FOREIGN)
+		usable = REAL->malloc_usable_size ? REAL->malloc_usable_size(b->p) : 0;
+	return mt_present_bytes(b->p, usable);
+}
+
+static void free_page(struct mt_thread *t, void *p, const struct mt_caller *caller)
+{
+	struct mt_record_text text = text_of(MT_RECORD_TEXT_FREE, p, 0);
+	uint32_t token = mt_record_text_begin();
+	text.present = mt_present_bytes(p, mt_guard_size(p));
+	t->dying |= (uint32_t)mt_guard_free(MT_ENTER_TRACK, t, p, caller);
+	mt_record_text_end(token, &text);
+}
+
 MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt_caller *caller)
 {
 	struct mt_thread *t;
@@ -680,16 +748,21 @@ MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt
 		return;
 	}
 	if (mt_guard_holds(p)) {
-		t->dying |= (uint32_t)mt_guard_free(how, t, p, caller);
+		free_page(t, p, caller);
 		mt_check_leave(t);
 		return;
 	}
 	do_what_is_due(t, use.call, caller);
+	struct mt_record_text text = text_of(MT_RECORD_TEXT_FREE, p, 0);
+	uint32_t token = mt_record_text_begin();
 	enum verdict v = examine(t, &use, p, &b);
+	if (MT_UNLIKELY(token) && v != IS_BAD)
+		text.present = present_of(&b, v);
 	if (MT_LIKELY(v == IS_OURS))
-		free_block(t, &use, &b);
+		free_block(t, &use, &b, &text);
 	else if (v == IS_FOREIGN)
-		REAL->free(p);
+		free_original(p, &text);
+	mt_record_text_end(token, v == IS_BAD ? NULL : &text);
 	mt_check_leave(t);
 }
 
@@ -743,7 +816,7 @@ static void *move(struct mt_thread *t, const struct mt_use *use, struct block *b
 		return NULL;
 	mt_mem_copy_block(p, b->p, MT_MIN(b->usable, (uint64_t)r->size));
 	if (leave_table(t, use, b, 1))
-		let_go(t, use, b);
+		let_go(t, use, b, r->text);
 	return p;
 }
 
@@ -764,7 +837,9 @@ static void *resize_by_allocator(struct mt_thread *t, struct block *b, const str
 	if (__builtin_add_overflow(r->size, (size_t)mt_layout.extra, &total))
 		return refuse(MT_ENOMEM);
 	int known = mt_record_take(t, b->p, &gone);
+	r->text->start_ns = mt_record_text_now();
 	void *p = REAL->realloc(b->p, total);
+	r->text->end_ns = mt_record_text_now();
 	if (!p) {
 		if (known)
 			mt_record_restore(t, b->p, &gone);
@@ -832,9 +907,11 @@ static void *realloc_page(struct mt_thread *t, void *old, const struct request *
 }
 
 /* A block that is the allocator's own stays so. */
-static void *realloc_foreign(void *old, size_t size)
+static void *realloc_foreign(void *old, size_t size, struct mt_record_text *text)
 {
+	text->start_ns = mt_record_text_now();
 	void *p = REAL->realloc(old, size);
+	text->end_ns = mt_record_text_now();
 	mt_foreign_add(p ? p : size ? old : NULL);
 	return p;
 }
@@ -845,30 +922,41 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 	struct mt_thread *t;
 	struct block b;
 	struct mt_use use = {MT_CALL_REALLOC, caller};
+	struct mt_record_text text = text_of(MT_RECORD_TEXT_REALLOC, NULL, size);
 	struct request r = {.size = size,
 			    .align = LEAST_ALIGN,
 			    .call = MT_CALL_REALLOC,
 			    .caller = caller,
-			    .source = source};
+			    .source = source,
+			    .text = &text};
 	void *p = NULL;
 	if (!old)
 		return mt_check_malloc(size, MT_CALL_REALLOC, caller, source);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return realloc_untracked(how, t, old, size);
+	text.old = old;
 	if (mt_guard_holds(old)) {
-		p = realloc_page(t, old, &r);
+		uint32_t token = mt_record_text_begin();
+		text.present = mt_present_bytes(old, mt_guard_size(old));
+		text.pointer = p = realloc_page(t, old, &r);
+		mt_record_text_end(token, &text);
 		mt_check_leave(t);
 		return p;
 	}
 	do_what_is_due(t, MT_CALL_REALLOC, caller);
+	uint32_t token = mt_record_text_begin();
 	enum verdict v = examine(t, &use, old, &b);
+	if (MT_UNLIKELY(token) && v != IS_BAD)
+		text.present = present_of(&b, v);
 	if (v == IS_FOREIGN)
-		p = realloc_foreign(old, size);
+		p = realloc_foreign(old, size, &text);
 	else if (v == IS_OURS && !size)
-		free_block(t, &use, &b);
+		free_block(t, &use, &b, &text);
 	else if (v == IS_OURS)
 		p = realloc_block(t, &use, &b, &r);
+	text.pointer = p;
+	mt_record_text_end(token, v == IS_BAD ? NULL : &text);
 	mt_check_leave(t);
 	return p;
 }
