@@ -6,6 +6,7 @@
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/report_options.h"
+#include "cli/view_allocs.h"
 
 #include "analysis/tree.h"
 #include "base/alloc.h"
@@ -175,6 +176,20 @@ static int write_view(const struct mt_loaded *l, const struct view_options *o, s
 	return mt_view_write(&v, (enum mt_view_format)o->format, out) ? mt_err_no_memory(err) : 0;
 }
 
+/* 1: the one operand is a record_allocs text, which is done; 0; or negative with *err. */
+static int view_allocs(const struct view_options *o, const struct mt_operands *operands,
+		       struct mt_buf *out, struct mt_err *err)
+{
+	int r = operands->count != 1
+			? 0
+			: mt_view_allocs(operands->text[0], o->format == MT_VIEW_JSON, out, err);
+
+	if (r == 1 && o->format == MT_VIEW_HTML)
+		return mt_err_set(err, -EINVAL, "'%s' has no stacks: there is no page of it",
+				  operands->text[0]);
+	return r;
+}
+
 static int run(const void *opaque, const struct mt_operands *operands)
 {
 	const struct view_options *o = opaque;
@@ -189,11 +204,15 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		.warnings = o->verbose ? MT_LOAD_WARN_ALL : MT_LOAD_WARN_SOME,
 	};
 	struct mt_err err = {0};
+	bool is_allocs;
 	int code;
 
 	mt_output_init(&out, o->output);
 	mt_load_catch_interrupt();
 	code = list_dirs(o, &product, &dirs, &err);
+	if (!code)
+		code = view_allocs(o, operands, &out.text, &err);
+	is_allocs = code == 1;
 	if (!code)
 		code = mt_loaded_add_sides(&loaded, operands, &err);
 	for (size_t i = 0; i < loaded.count && !code; i++)
@@ -203,7 +222,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		code = mt_loaded_symbolize(&loaded, &symbols, &err);
 	if (!code)
 		code = write_view(&loaded, o, &out.text, &err);
-	if (!code)
+	if (!code || is_allocs)
 		code = mt_output_finish(&out, &err);
 	if (code)
 		mt_complain("%s", err.text);
@@ -219,6 +238,8 @@ static const char *const examples[] = {
 	"what grew between two dumps",
 	"memtrack view heap.txt --html -o heap.html",
 	"a page to look at in a browser, and to send to somebody",
+	"memtrack view record_allocs.txt",
+	"sums of the calls that malloc debug recorded",
 	NULL,
 };
 
@@ -248,6 +269,9 @@ const struct mt_command mt_cmd_view = {
 		"lines that do not belong to them: what was left out is told on standard error. "
 		"A dump may be a state file of memtrack, a PID, name:PROGRAM or FILE@WHICH (a "
 		"snapshot) as well, or a pipe.\n\n"
+		"A file that Android's option record_allocs wrote, or memtrack's check mode or "
+		"export --format=record_allocs, has no stacks: of it the sums are shown, calls "
+		"by kind with their times, and what was live in the end and at the peak.\n\n"
 		"Names are looked for in the directories of --app-symbols and --symbols "
 		"(without one in $ANDROID_PRODUCT_OUT/symbols), then in the file of that path "
 		"on this machine, then where debug files are usually kept. A directory may "

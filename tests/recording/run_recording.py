@@ -282,6 +282,11 @@ def every_function_is_replayed_and_exported(b):
             b.problems.append("times: " + line)
     end = b.report(recording, "--at=end")
     b.expect("live", (len(live), now, peak), (end["live_count"], end["live_bytes"], end["peak_bytes"]))
+    with open(os.path.join(b.dir, "allocs.txt"), "w", encoding="ascii") as file:
+        file.write(done.stdout)
+    sums = json.loads(b.run("view", "--json", "allocs.txt").stdout)
+    b.expect("sums", (sums["lines"], sums["live_bytes"], sums["peak_bytes"], sums["lost_blocks"], sums["unknown_frees"]),
+             (len(lines), now, peak, 0, 0))
     for what, least in {"calloc": 500, "memalign": 2000, "realloc": 1500, "malloc": 1000, "free": 3500}.items():
         if counts.get(what, 0) < least:
             b.problems.append("%d lines of %s" % (counts.get(what, 0), what))

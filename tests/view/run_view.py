@@ -552,6 +552,24 @@ def samples_of_android_are_shown(b):
                                                          ["a2a0", "libc.so", "abort", "???"]])
 
 
+@test
+def the_sums_of_recorded_calls_are_shown(b):
+    """C142-C145: what record_allocs wrote is known by its content."""
+    text = b.write("allocs.txt", "7: malloc 0x10 2048 1000 3000\n7: calloc 0x20 10 10 3000 4000\n"
+                   "8: realloc 0x30 0x10 4096 4000 5000 2048\n8: free 0x20 5000 5500 100\n8: thread_done 0x0 6000\n")
+    sums = json.loads(b.good("view", "--json", text).stdout)
+    b.expect("sums", [sums[k] for k in ("kind", "lines", "threads", "allocs", "bytes", "live_bytes", "peak_bytes")],
+             ["record_allocs", 5, 2, 3, 2048 + 100 + 4096, 4096, 4196])
+    b.expect("present", (sums["present_bytes"], sums["present_of_bytes"]), (2148, 2148))
+    shown = b.good("view", text).stdout
+    if not re.search(r"^peak +2 blocks +4\.1 KiB$", shown, re.M):
+        b.problems.append("no peak in %r" % shown)
+    b.expect("page", b.run("view", "--html", text).returncode, 1)
+    bad = b.run("view", b.write("bad.txt", "7: malloc 0x10 20\n7: malloc 0x20 20 100\n"))
+    b.expect("bad line", (bad.returncode, bad.stdout, bad.stderr),
+             (1, "", "memtrack: '%s', byte 18: Failed to read timestamps: 7: malloc 0x20 20 100\n" % b.path("bad.txt")))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
