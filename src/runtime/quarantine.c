@@ -66,18 +66,27 @@ static int is_over_locked(uint64_t more)
 	       (held.bytes_max && held.bytes + more > held.bytes_max);
 }
 
-/* Is it as the free left it? Reports if not. */
+static int has_wrong_tag(const struct mt_held *b)
+{
+	return b->has_header && mt_header_of((const void *)b->p)->tag != MT_TAG_FREED;
+}
+
+static struct mt_changed changed_of(const struct mt_held *b)
+{
+	return mt_bytes_changed((const void *)b->p, b->filled, MT_BYTE_FREE, (const void *)b->p);
+}
+
+/* Reports what is not as the free left it. */
 static void check(struct mt_thread *t, const struct mt_held *b)
 {
-	if (b->has_header) {
-		const struct mt_header *h = mt_header_of((const void *)b->p);
-		if (h->tag != MT_TAG_FREED) {
-			mt_report_freed_tag(t, b, h->tag);
-			return;
-		}
+	struct mt_changed c;
+	if (b->is_told)
+		return;
+	if (has_wrong_tag(b)) {
+		mt_report_freed_tag(t, b, mt_header_of((const void *)b->p)->tag);
+		return;
 	}
-	struct mt_changed c =
-		mt_bytes_changed((const void *)b->p, b->filled, MT_BYTE_FREE, (const void *)b->p);
+	c = changed_of(b);
 	if (MT_UNLIKELY(c.count))
 		mt_report_use_after_free(t, b, &c);
 }
@@ -95,6 +104,10 @@ int mt_quarantine_add(struct mt_thread *t, const struct mt_held *block)
 	if (!held.capacity || (held.bytes_max && more > held.bytes_max) || !mt_lock(&held.lock))
 		return -MT_EBUSY;
 	while (is_over_locked(more)) {
+		if (held.ring[held.first].told_by == mt_rt.pid) {
+			mt_unlock(&held.lock);
+			return -MT_EBUSY;
+		}
 		struct mt_held oldest = pop_locked();
 		/* checked and freed outside of the lock: a report takes its time */
 		mt_unlock(&held.lock);
@@ -134,19 +147,34 @@ int mt_quarantine_find(uint64_t p, struct mt_held *ret_block)
 	return mt_quarantine_find_inside(p, ret_block) && ret_block->p == p;
 }
 
+/* The ith block, if it is there and something is wrong with it. */
+static struct mt_held *find_wrong_locked(uint32_t i)
+{
+	uint64_t at = (uint64_t)held.first + i;
+	if (i >= held.count)
+		return NULL;
+	struct mt_held *b = &held.ring[at < held.capacity ? at : at - held.capacity];
+	/* looked at under the lock: as long as it is in the ring nobody frees it */
+	return !b->is_told && b->told_by != mt_rt.pid && (has_wrong_tag(b) || changed_of(b).count)
+		       ? b
+		       : NULL;
+}
+
 void mt_quarantine_check_all(struct mt_thread *t)
 {
-	for (uint32_t i = 0; i < held.capacity; i++) {
-		struct mt_held b = {.p = 0};
+	for (uint32_t i = 0; i < __atomic_load_n(&held.count, __ATOMIC_RELAXED); i++) {
 		if (!mt_lock(&held.lock))
 			return;
-		if (i < held.count) {
-			uint64_t at = (uint64_t)held.first + i;
-			b = held.ring[at < held.capacity ? at : at - held.capacity];
+		struct mt_held *b = find_wrong_locked(i), copy;
+		if (b) {
+			b->told_by = mt_rt.pid; /* stays where it is meanwhile */
+			copy = *b;
 		}
 		mt_unlock(&held.lock);
-		if (!b.p)
-			return;
-		check(t, &b);
+		if (!b)
+			continue;
+		check(t, &copy);
+		__atomic_store_n(&b->is_told, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&b->told_by, 0, __ATOMIC_RELEASE);
 	}
 }

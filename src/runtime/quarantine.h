@@ -20,7 +20,9 @@ struct mt_held {
 	uint64_t filled; /* bytes from p that hold MT_BYTE_FREE */
 	uint32_t has_header;
 	uint32_t alloc_call, alloc_cell;
-	int pid; /* whose tables the numbers are of */
+	int pid;          /* whose tables the numbers are of */
+	int told_by;      /* process that reports it at this moment, and keeps it here; 0: none */
+	uint32_t is_told; /* 1: what is wrong with it was reported */
 	struct mt_state_actor free;
 };
 
@@ -29,7 +31,8 @@ int mt_quarantine_begin(uint32_t count, uint64_t bytes);
 
 /*
  * Takes a block in; what has to leave for it is checked and freed. 0, or a negative value and the
- * block is still the caller's (no lock, or it alone is more than the bound). Guard held.
+ * block is still the caller's (no lock, it alone is more than the bound, or what has to leave is
+ * being reported). Guard held.
  */
 int mt_quarantine_add(struct mt_thread *t, const struct mt_held *block);
 
@@ -39,7 +42,7 @@ int mt_quarantine_find(uint64_t p, struct mt_held *ret_block);
 /* The block that holds an address, its guards included. */
 int mt_quarantine_find_inside(uint64_t address, struct mt_held *ret_block);
 
-/* Checks all that are held back, in their order, and reports; none is freed. Guard held. */
+/* Checks all that are held back, in their order, and reports once; none is freed. Guard held. */
 void mt_quarantine_check_all(struct mt_thread *t);
 
 /* In a forked child: no other thread is at it. */

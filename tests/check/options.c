@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -75,6 +76,27 @@ static void become_daemon(void)
 	sleep(60);
 }
 
+static void *work(void *nothing)
+{
+	void *block[16] = {0};
+	for (unsigned i = 0;; i++) {
+		block[i % 16] = realloc(block[i % 16], 1 + i % 1000);
+		if (i % 3 == 0) {
+			free(block[i / 3 % 16]);
+			block[i / 3 % 16] = NULL;
+		}
+	}
+	return NULL;
+}
+
+/* Threads that are at work until the program ends. */
+static void begin_work(int threads)
+{
+	pthread_t t;
+	while (threads-- && !pthread_create(&t, NULL, work, NULL))
+		;
+}
+
 static void fill_pipe(int fd)
 {
 	static char text[4096];
@@ -130,6 +152,8 @@ static void do_argument(const char *word, const char *argument)
 		take_all_descriptors(argument);
 	else if (!strcmp(word, "fill"))
 		fill_pipe(n);
+	else if (!strcmp(word, "work"))
+		begin_work(n);
 	else if (!strcmp(word, "mark"))
 		mark(argument);
 	else if (!strcmp(word, "exit"))

@@ -327,6 +327,26 @@ def _(bench):
     return r
 
 
+@test("signals at any moment, and the end while threads are at work")
+def _(bench):
+    options = ("guard fill free_track=50 verify_pointers backtrace_enable_on_signal record_allocs=1000 "
+               "record_allocs_file={dir}/records backtrace_dump_prefix={dir}/heap check_unreachable_on_signal "
+               "log_allocator_stats_on_signal check_heap_on_signal leak_track abort_on_error")
+    r = Run(bench, "malloc 1 work 3 wait exit 3", options, {"MEMTRACK_LOG": "file:{dir}/log"}, stdin=subprocess.PIPE).start()
+    r.child.stdout.readline()
+    for i in range(120):
+        os.kill(r.pid, 45 + i % 6)
+        time.sleep(0.005) # not a wait for something: so many moments
+    r.end(text="")
+    r.expect("status", r.status, 3)
+    with open(os.path.join(r.dir, "log"), encoding="ascii") as f:
+        lines = log_lines(f.read())
+    r.expect("errors", [line for line in lines if line.startswith("+++ ALLOC")], [])
+    for line in ("Starting to check for unreachable memory.", "Logging allocator stats..."):
+        r.expect(line, line in lines, True)
+    return r
+
+
 # --- errors that end the program ---
 
 @test("C146 a wrong free aborts when it has been told")
