@@ -9,14 +9,6 @@
 #include "runtime/options.h"
 #include "runtime/provider.h"
 
-enum { AUX_SECURE = 23 }; /* AT_SECURE */
-
-static int is_secure(void)
-{
-	struct mt_start_block block;
-	return !mt_loader_start_block(&block) && mt_loader_auxv(block.auxv, AUX_SECURE);
-}
-
 static void say(void *context, const char *line)
 {
 	mt_log(MT_LOG_ERROR, line);
@@ -51,10 +43,6 @@ int mt_check_read_environment(char **envp, const char *program, struct mt_check_
 	if (!is_asked_for && *mode == MT_MODE_CHECK) {
 		is_asked_for = 1;
 		text = MT_CHECK_USUAL;
-	}
-	if (is_asked_for && is_secure()) {
-		is_asked_for = 0;
-		*mode = MT_MODE_FULL;
 	}
 	if (!is_asked_for)
 		return 0;

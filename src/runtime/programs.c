@@ -22,6 +22,7 @@
 #include "core/mem.h"
 #include "core/sys.h"
 #include "runtime/instances.h"
+#include "wire/check_options.h"
 #include "wire/programs.h"
 
 #ifndef MT_BUILD_WRAP
@@ -45,9 +46,8 @@ static struct {
 
 static int has_wish(char **envp)
 {
-	static const char *const names[] = {"MEMTRACK_MODE", "MEMTRACK_OPTIONS",
-					    "LIBC_DEBUG_MALLOC_OPTIONS", "MEMTRACK_STATE_DIR",
-					    "MEMTRACK_LAUNCHER"};
+	static const char *const names[] = {"MEMTRACK_MODE", "MEMTRACK_OPTIONS", MT_CHECK_VARIABLE,
+					    "MEMTRACK_STATE_DIR", "MEMTRACK_LAUNCHER"};
 	for (size_t i = 0; i < MT_ARRAY_LEN(names); i++) {
 		const char *value = mt_loader_env(envp, names[i]);
 		if (value && *value)
@@ -218,8 +218,8 @@ static void make_environment(const struct mt_program *section, char **envp, int 
 		programs.envp[n++] = programs.words;
 	}
 	if (section->check.len) {
-		set_line(programs.check, sizeof(programs.check),
-			 "LIBC_DEBUG_MALLOC_OPTIONS=", section->check);
+		set_line(programs.check, sizeof(programs.check), MT_CHECK_VARIABLE "=",
+			 section->check);
 		programs.envp[n++] = programs.check;
 	}
 	if (dir)
@@ -227,6 +227,19 @@ static void make_environment(const struct mt_program *section, char **envp, int 
 	if (temp)
 		programs.envp[n++] = temp;
 	programs.envp[n] = NULL;
+}
+
+static void say_nothing(void *context, const char *line)
+{
+}
+
+/* Check mode would print what is wrong with its options. */
+static int has_good_check(void)
+{
+	static struct mt_check_options options; /* too large for small stacks */
+	const struct mt_check_listener listener = {"", "", say_nothing, NULL};
+	const char *value = mt_loader_env(programs.envp, MT_CHECK_VARIABLE);
+	return !value || !mt_check_options_read(value, &listener, &options);
 }
 
 static enum mt_programs_say look_up(long len, const struct mt_start_block *block, int secure)
@@ -244,7 +257,7 @@ static enum mt_programs_say look_up(long len, const struct mt_start_block *block
 	if (programs.limit && mt_instances_count(programs.tag, 0) >= programs.limit)
 		return MT_PROGRAMS_OFF;
 	make_environment(&section, block->envp, secure);
-	return MT_PROGRAMS_LISTED;
+	return has_good_check() ? MT_PROGRAMS_LISTED : MT_PROGRAMS_OFF;
 }
 
 enum mt_programs_say mt_programs_ask(const struct mt_start_block *block, char *error, size_t bytes)

@@ -100,6 +100,18 @@ def a_mistake_in_its_section_leaves_the_program_alone(b):
         b.expect_tracked("%r" % text, p.pid, False)
 
 
+def check_mode_can_be_asked_for(b):
+    p = b.run([b.subject], b.write("c", SUBJECT + "check = backtrace=9 guard\noptions = follow=none\n"))
+    b.expect("status and stderr", (p.status, p.err), (7, ""))
+    state = b.state_of(p.pid)
+    b.expect("mode", state and state.mode, 4)
+    b.expect_in("options", "follow=none", state.options)
+    b.expect("depth", state.depth, 9)
+    p = b.run([b.subject], b.write("c", SUBJECT + "check = frobnicate\n"))
+    b.expect("status and stderr of a mistake", (p.status, p.err), (7, ""))
+    b.expect_tracked("a mistake", p.pid, False)
+
+
 def mistakes_elsewhere_are_counted(b):
     p = b.run([b.subject], b.write("c", "what\n[a]\ncolour = red\n[b\n" + SUBJECT))
     b.expect_in("options", "config-problems=3", b.state_of(p.pid).options)
@@ -243,6 +255,7 @@ sys.exit(main([
     a_program_is_known_by_the_name_it_is_started_with,
     a_part_of_the_name_is_not_enough,
     a_mistake_in_its_section_leaves_the_program_alone,
+    check_mode_can_be_asked_for,
     mistakes_elsewhere_are_counted,
     only_processes_of_the_user,
     a_file_that_cannot_be_trusted_is_not_read,

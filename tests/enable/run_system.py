@@ -143,6 +143,10 @@ def programs_with_more_rights_believe_nobody(b):
     for path in b.files_of(int(p.value("pid"))):
         b.expect("owner of the state", os.stat(path).st_uid, 0)
         b.expect_in("place of the state", "/dev/shm/memtrack-0-0-", path)
+    system.tool("enable", "rights", "--secure", "--check=guard")
+    p = system.run(NOBODY + [rights])
+    b.expect("stderr in check mode", p.err, "")
+    b.expect("check mode", [x.mode for x in [b.state_of(int(p.value("pid")))] if x], [4])
     # the caller chooses argv[0]
     p = system.run(NOBODY + ["bash", "-c", "exec -a rights " + plain])
     b.expect_tracked("plain by argv[0]", int(p.value("pid")), True)
