@@ -77,8 +77,8 @@ static void log_into(char *text, size_t bytes, uint32_t node, uint32_t frames)
 	uint32_t n = 0;
 	mt_fmt_init(&f, text, bytes);
 	for (; node >= MT_NODE_ROOTS && n < frames; node = mt_rt.nodes[node].parent) {
-		if (is_own(&mt_rt.nodes[node]))
-			continue;
+		if (is_own(&mt_rt.nodes[node]) || !mt_rt.nodes[node].pc)
+			continue; /* 0: called from nowhere */
 		mt_fmt_str(&f, n ? "\n" : "");
 		mt_backtrace_frame(&f, n++, &mt_rt.nodes[node]);
 	}

@@ -17,6 +17,7 @@
 #include "runtime/fast.h"
 #include "runtime/foreign.h"
 #include "runtime/guard.h"
+#include "runtime/lock.h"
 #include "runtime/quarantine.h"
 #include "runtime/record_text.h"
 #include "runtime/storage.h"
@@ -28,10 +29,18 @@ enum {
 	LEAST_ALIGN = 16,
 	MARK_REACH = 4096,
 	PAGE_SLOTS = 1024,
+	GOING = 512,
 	ALIGN_MOST = 1 << 30
 };
 
 struct mt_check mt_check;
+
+/*
+ * Blocks that threads are just taking out of the table, by address. A second thread that frees the
+ * same block waits, and then does not find it: the table's own ways only serve programs that free a
+ * block once. Two blocks in one place: the later one goes without.
+ */
+static uint64_t going[GOING];
 
 #define REAL (&mt_original[MT_FAMILY_PLAIN])
 
@@ -71,6 +80,7 @@ void mt_check_forget(void)
 	mt_backtrace_forget();
 	mt_check_signals_forget();
 	mt_record_text_child();
+	mt_mem_zero(going, sizeof(going));
 }
 
 MT_COLD int mt_check_find_out(void)
@@ -118,15 +128,21 @@ void mt_check_expect(enum mt_state_call call, uint64_t value, uintptr_t sp)
 	mark.call = call;
 }
 
-/* The operator that this call comes from, or the call itself. */
-static enum mt_state_call called(enum mt_state_call call, uint64_t value, uintptr_t sp)
+/*
+ * The operator that this call comes from, or the call itself. An aligned operator new may ask for
+ * up to one alignment more (slack): *value becomes what its caller asked for.
+ */
+static enum mt_state_call called(enum mt_state_call call, size_t *value, size_t slack, uintptr_t sp)
 {
 	if (MT_LIKELY(!mark.call))
 		return call;
 	enum mt_state_call by = mark.call;
-	int fits = mark.value == value && mark.sp - sp < MARK_REACH;
+	int fits = *value - mark.value <= slack && mark.sp - sp < MARK_REACH;
 	mark.call = (enum mt_state_call)0;
-	return fits ? by : call;
+	if (!fits)
+		return call;
+	*value = mark.value;
+	return by;
 }
 
 static uint32_t header_flags(enum mt_state_call call)
@@ -233,12 +249,13 @@ static void enter_table(struct mt_thread *t, void *p, const struct request *r)
 }
 
 /* 1: this block's turn has come to lie against an inaccessible page. */
-static int wants_page(struct mt_thread *t)
+static int wants_page(struct mt_thread *t, const struct request *r)
 {
 	if (MT_LIKELY(!(mt_check.options.flags & MT_CHECK_GUARD_PAGE)) || t->page_in--)
 		return 0;
 	t->page_in = mt_check.options.guard_page - 1;
-	return 1;
+	/* with a header the original is not aligned, and the page would not know */
+	return r->align == LEAST_ALIGN || !mt_layout.has_header;
 }
 
 static void enter_with_page(struct mt_thread *t, void *p, const struct request *r)
@@ -264,7 +281,8 @@ static void *make(struct mt_thread *t, const struct request *r)
 	mt_foreign_remove(original); /* the allocator may have called back (calloc of musl) */
 	if (MT_UNLIKELY(t->settle))
 		mt_record_returned(t, original);
-	void *p = wants_page(t) ? mt_guard_place(t, original, r->size, r->call) : NULL;
+	enum mt_state_call placed = r->align > LEAST_ALIGN ? MT_CALL_ALIGNED : r->call;
+	void *p = wants_page(t, r) ? mt_guard_place(t, original, r->size, placed) : NULL;
 	if (MT_UNLIKELY(p)) {
 		enter_with_page(t, p, r);
 		return p;
@@ -307,6 +325,7 @@ struct block {
 	void *original;
 	uint64_t size, usable;
 	int in_table;
+	uint64_t *place;     /* in `going`, NULL: none */
 	uint32_t alloc_call; /* 0: not known */
 	uint32_t cell;       /* of the allocation, 0: none */
 	uint32_t *slot;      /* of a small block: where the index has its record; else NULL */
@@ -471,21 +490,39 @@ static int goes_with(uint32_t alloc_call, enum mt_state_call call)
 static void check_guard(struct mt_thread *t, const struct mt_use *use, const struct block *b,
 			int is_front)
 {
+	uint32_t told = is_front ? MT_HEADER_FRONT_TOLD : MT_HEADER_REAR_TOLD;
 	struct mt_changed c = is_front ? mt_block_front(b->p) : mt_block_rear(b->p, b->size);
-	if (MT_LIKELY(!c.count) ||
-	    mt_header_of(b->p)->flags & (is_front ? MT_HEADER_FRONT_TOLD : MT_HEADER_REAR_TOLD))
+	if (MT_LIKELY(!c.count) || mt_header_of(b->p)->flags & told)
 		return;
 	struct mt_known known = known_of(b);
 	mt_report_guard(t, use, &known, is_front, &c);
+	mt_header_mark(mt_header_of(b->p), b->p,
+		       told); /* realloc may leave the block where it is */
+}
+
+static void check_operator(struct mt_thread *t, const struct mt_use *use, const struct block *b)
+{
+	if (MT_LIKELY(goes_with(b->alloc_call, use->call)))
+		return;
+	struct mt_known known = known_of(b);
+	mt_report_mismatch(t, use, &known);
+}
+
+/* The same of a block against an inaccessible page. */
+static void check_page_operator(struct mt_thread *t, const struct mt_use *use, void *p)
+{
+	struct mt_gone gone;
+	if (!mt_record_find(p, &gone))
+		return;
+	struct block b = {.p = p, .size = gone.size, .cell = gone.cell};
+	b.alloc_call = call_of(gone.cell);
+	check_operator(t, use, &b);
 }
 
 /* Before a block goes or changes: what can be seen of it. */
 static void check_block(struct mt_thread *t, const struct mt_use *use, const struct block *b)
 {
-	if (MT_UNLIKELY(!goes_with(b->alloc_call, use->call))) {
-		struct mt_known known = known_of(b);
-		mt_report_mismatch(t, use, &known);
-	}
+	check_operator(t, use, b);
 	if (mt_layout.front)
 		check_guard(t, use, b, 1);
 	if (mt_layout.rear)
@@ -560,11 +597,38 @@ static void let_go(struct mt_thread *t, const struct mt_use *use, const struct b
 	free_original(b->original, text);
 }
 
-static void free_block(struct mt_thread *t, const struct mt_use *use, const struct block *b,
+/* See `going`. */
+static void claim(struct block *b, const void *p)
+{
+	uint64_t *place = &going[((uint64_t)p >> 4) % GOING], seen = 0;
+	b->place = NULL;
+	if (MT_LIKELY(__atomic_load_n(&mt_rt.single, __ATOMIC_RELAXED)))
+		return;
+	for (int round = 0; !__atomic_compare_exchange_n(place, &seen, (uint64_t)p, 0,
+							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	     seen = 0) {
+		if (seen != (uint64_t)p)
+			return;
+		if (!mt_lock_pause(round++)) /* left by a jump out of a signal handler */
+			__atomic_store_n(place, 0, __ATOMIC_RELAXED);
+	}
+	b->place = place;
+}
+
+static void give_up(struct block *b)
+{
+	if (MT_UNLIKELY(b->place != NULL))
+		__atomic_store_n(b->place, 0, __ATOMIC_RELEASE);
+	b->place = NULL;
+}
+
+static void free_block(struct mt_thread *t, const struct mt_use *use, struct block *b,
 		       struct mt_record_text *text)
 {
 	check_block(t, use, b);
-	if (leave_table(t, use, b, 0))
+	int is_left = leave_table(t, use, b, 0);
+	give_up(b); /* before the allocator may hand the address out again */
+	if (is_left)
 		let_go(t, use, b, text);
 }
 
@@ -630,10 +694,10 @@ MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
 			NULL, size);
 	struct request r = {.size = size,
 			    .align = LEAST_ALIGN,
-			    .call = called(call, size, caller->sp),
 			    .caller = caller,
 			    .source = source,
 			    .text = &text};
+	r.call = called(call, &r.size, 0, caller->sp);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return let_pass(how, t, REAL->malloc(size));
@@ -677,11 +741,9 @@ MT_NOINLINE void *mt_check_memalign(size_t align, size_t size, enum mt_state_cal
 {
 	struct mt_record_text text = text_of(MT_RECORD_TEXT_MEMALIGN, NULL, size + !size);
 	struct mt_thread *t;
-	struct request r = {.size = size,
-			    .align = round_align(align),
-			    .call = called(call, size, caller->sp),
-			    .caller = caller,
-			    .text = &text};
+	struct request r = {
+		.size = size, .align = round_align(align), .caller = caller, .text = &text};
+	r.call = called(call, &r.size, r.align - 1, caller->sp);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return let_pass(how, t, aligned_untracked(r.align, size));
@@ -726,12 +788,14 @@ static int64_t present_of(const struct block *b, enum verdict v)
 	return mt_present_bytes(b->p, usable);
 }
 
-static void free_page(struct mt_thread *t, void *p, const struct mt_caller *caller)
+/* A block against an inaccessible page: guard.c looks at what lies beside it. */
+static void free_page(struct mt_thread *t, const struct mt_use *use, void *p)
 {
 	struct mt_record_text text = text_of(MT_RECORD_TEXT_FREE, p, 0);
 	uint32_t token = mt_record_text_begin();
 	text.present = mt_present_bytes(p, mt_guard_size(p));
-	t->dying |= (uint32_t)mt_guard_free(MT_ENTER_TRACK, t, p, caller);
+	check_page_operator(t, use, p);
+	t->dying |= (uint32_t)mt_guard_free(MT_ENTER_TRACK, t, p, use->caller);
 	mt_record_text_end(token, &text);
 }
 
@@ -741,26 +805,29 @@ MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt
 	struct block b;
 	if (!p)
 		return;
-	struct mt_use use = {called(call, (uint64_t)p, caller->sp), caller};
+	size_t given = (size_t)p;
+	struct mt_use use = {called(call, &given, 0, caller->sp), caller};
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
 		free_untracked(how, t, p);
 		return;
 	}
 	if (mt_guard_holds(p)) {
-		free_page(t, p, caller);
+		free_page(t, &use, p);
 		mt_check_leave(t);
 		return;
 	}
 	do_what_is_due(t, use.call, caller);
 	struct mt_record_text text = text_of(MT_RECORD_TEXT_FREE, p, 0);
 	uint32_t token = mt_record_text_begin();
+	claim(&b, p);
 	enum verdict v = examine(t, &use, p, &b);
 	if (MT_UNLIKELY(token) && v != IS_BAD)
 		text.present = present_of(&b, v);
 	if (MT_LIKELY(v == IS_OURS))
 		free_block(t, &use, &b, &text);
-	else if (v == IS_FOREIGN)
+	give_up(&b);
+	if (v == IS_FOREIGN)
 		free_original(p, &text);
 	mt_record_text_end(token, v == IS_BAD ? NULL : &text);
 	mt_check_leave(t);
@@ -946,6 +1013,7 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 	}
 	do_what_is_due(t, MT_CALL_REALLOC, caller);
 	uint32_t token = mt_record_text_begin();
+	claim(&b, old);
 	enum verdict v = examine(t, &use, old, &b);
 	if (MT_UNLIKELY(token) && v != IS_BAD)
 		text.present = present_of(&b, v);
@@ -955,6 +1023,7 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 		free_block(t, &use, &b, &text);
 	else if (v == IS_OURS)
 		p = realloc_block(t, &use, &b, &r);
+	give_up(&b);
 	text.pointer = p;
 	mt_record_text_end(token, v == IS_BAD ? NULL : &text);
 	mt_check_leave(t);
