@@ -910,6 +910,67 @@ static void x_blocks_of_a_parent(void)
 	free(q);
 }
 
+enum { RACES = 200 };
+static void *volatile raced[RACES];
+static volatile int turn;
+
+static void *free_in_turn(void *unused)
+{
+	for (int i = 0; i < RACES; i++) {
+		__atomic_fetch_add(&turn, 1, __ATOMIC_SEQ_CST);
+		while (turn < 2 * (i + 1))
+			;
+		free(raced[i]);
+	}
+	return unused;
+}
+
+static void x_two_threads_free_at_once(void)
+{
+	pthread_t t;
+	for (int i = 0; i < RACES; i++)
+		raced[i] = malloc(50);
+	pthread_create(&t, NULL, free_in_turn, NULL);
+	free_in_turn(NULL);
+	pthread_join(t, NULL);
+}
+
+static void x_large_blocks(void)
+{
+	size_t size = 5 << 20;
+	byte *p = malloc(size), *q = calloc(1, size);
+	say_pointer("p", p);
+	say_pointer("q", q);
+	say("wrong", wrong(q, size, 0));
+	memset(p, 1, size);
+	p[-1] = 1;
+	p[size + 2] = 2;
+	free(p);
+	p = realloc(q, 2 * size);
+	say("wrong_grown", wrong(p, size, 0));
+	q[size - 3] = 3;
+	mark("written");
+	free(p);
+	for (int i = 0; i < 3; i++)
+		free(malloc(10));
+}
+
+static void x_calls_keep_errno(void)
+{
+	size_t bad = 0;
+	for (size_t size = 0; size < 3000000; size = size * 3 + 1) {
+		errno = 5;
+		void *p = malloc(size), *q = calloc(1, size);
+		p = realloc(p, size * 2 + 1);
+		bad += errno != 5 || malloc_usable_size(p) < size;
+		free(p);
+		free(q);
+		free(memalign(64, size));
+		bad += errno != 5;
+	}
+	say("bad", bad);
+}
+
 #define CASE(name) \
 	{ \
 #name, name \
@@ -991,6 +1052,9 @@ static const struct say_case cases[] = {
 	CASE(x_blocks_freed_while_exiting),
 	CASE(x_every_function_has_its_alignment),
 	CASE(x_blocks_of_a_parent),
+	CASE(x_two_threads_free_at_once),
+	CASE(x_large_blocks),
+	CASE(x_calls_keep_errno),
 };
 
 int main(int argc, char **argv)

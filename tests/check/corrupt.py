@@ -4,15 +4,13 @@ Corruption at random places, round after round (corrupt.c): in guards, headers a
 promise to find is found and named, byte for byte; of the rest nothing is said but of that block; and nothing
 damages the runtime itself: the program goes on to its end.
 
-  corrupt.py --build DIR [--libc musl] [--rounds N] [--seed N]
+  corrupt.py --build DIR [--libc musl|aarch64] [--rounds N] [--seed N]
 """
-import argparse
 import re
 import sys
 
 sys.dont_write_bytecode = True
-from harness import DIVIDER, Bench, Frames, Missing
-from tap import Tap
+from harness import DIVIDER, Frames, run_tests
 
 FREED_TAG = 0x1cc7dccd
 # name: (options, front guard, rear guard, blocks kept, header, share of the rounds)
@@ -91,24 +89,11 @@ def check_set(bench, tap, name, rounds, seed):
     tap.ok("damage is found and named: %s" % name, result.problems)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--libc", default="glibc", choices=["glibc", "musl"])
-    parser.add_argument("--rounds", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=20)
-    options = parser.parse_args()
-    tap = Tap()
-    bench = Bench(options.build, musl=options.libc == "musl")
-    try:
-        for name in SETS:
+def main(bench, tap, options):
+    for name in SETS:
+        if options.k in name:
             check_set(bench, tap, name, options.rounds, options.seed)
-    except Missing as why:
-        tap.skip("corruption", why)
-    finally:
-        bench.close()
-    return tap.done()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(main, rounds=500, seed=20))

@@ -6,6 +6,7 @@ the log says, and compares the log line by line with what is expected.
 A program says "NAME NUMBER" on standard output (say.h). On standard error are the log's lines and the program's
 marks "-- NAME". What is expected is a list of lines, of Frames and of lists of these.
 """
+import argparse
 import bisect
 import os
 import re
@@ -18,6 +19,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.dont_write_bytecode = True
+from tap import Tap
 
 PREFIX = "malloc_debug: "
 DIVIDER = " ".join(["***"] * 16)
@@ -68,14 +70,15 @@ class Frames:
 class Program:
     """A compiled program. name: argv[0], as messages have it."""
 
-    def __init__(self, path):
+    def __init__(self, path, nm="nm"):
+        self.nm = nm
         self.folder, base = os.path.split(path)
         self.name, self.real = "./" + base, os.path.realpath(path)
         self._symbols = None
 
     def function(self, address):
         if self._symbols is None:
-            done = subprocess.run(["nm", "-n", "--defined-only", self.real], capture_output=True, text=True, check=True)
+            done = subprocess.run([self.nm, "-n", "--defined-only", self.real], capture_output=True, text=True, check=True)
             found = [line.split() for line in done.stdout.splitlines()]
             self._symbols = [(int(f[0], 16), f[2]) for f in found if len(f) == 3 and f[1] in "tTwW"]
         at = bisect.bisect_right(self._symbols, (address, "\x7f")) - 1
@@ -86,16 +89,18 @@ class Missing(Exception):
     """The machine lacks what a test needs."""
 
 
-def compile_program(build, source, musl=False, flags=("-O0",), libs=("-pthread",), name=None):
-    """The program of a source beside this file or at a path; compiled when its source is newer. name: of the program."""
+COMPILERS = {"glibc": ["gcc"], "musl": ["musl-gcc", "-Wl,--eh-frame-hdr"], "aarch64": ["aarch64-linux-gnu-gcc"]}
+
+
+def compile_program(build, source, libc="glibc", flags=("-O0",), libs=("-pthread",), name=None):
+    """The program of a source beside this file; compiled when its source is newer. name: of the program."""
     source = os.path.join(HERE, source)
-    cxx = source.endswith(".cc")
-    compiler = ["musl-gcc", "-Wl,--eh-frame-hdr"] if musl else ["g++"] if cxx else ["gcc"]
+    compiler = COMPILERS[libc]
     if not shutil.which(compiler[0]):
         raise Missing("%s is not installed" % compiler[0])
-    folder = os.path.join(build, "check", "musl" if musl else "glibc")
+    folder = os.path.join(build, "check", libc)
     path = os.path.join(folder, name or os.path.basename(source).replace(".", "_"))
-    newest = max(os.path.getmtime(f) for f in (source, __file__, os.path.join(HERE, "say.h")))
+    newest = max(os.path.getmtime(os.path.join(HERE, f)) for f in (source, __file__, "say.h", "random.h"))
     if not os.path.exists(path) or os.path.getmtime(path) < newest:
         os.makedirs(folder, exist_ok=True)
         fresh = "%s.%d" % (path, os.getpid())
@@ -105,7 +110,28 @@ def compile_program(build, source, musl=False, flags=("-O0",), libs=("-pthread",
         if done.returncode:
             raise RuntimeError("%s: %s" % (source, done.stderr[:2000]))
         os.rename(fresh, path)
-    return Program(path)
+    return Program(path, "aarch64-linux-gnu-nm" if libc == "aarch64" else "nm")
+
+
+class _CrossOptions:
+    machine = "aarch64"
+
+    def __init__(self, build):
+        self.build, self.source = build, os.path.join(HERE, "..", "..")
+
+
+def cross_library(build):
+    """The preload for aarch64, compiled anew, and the words that run a program of that machine."""
+    sys.path.insert(0, os.path.join(HERE, "..", "runtime"))
+    import run_foreign
+    try:
+        bench = run_foreign.Bench(_CrossOptions(build))
+    except run_foreign.Skip as why:
+        raise Missing(str(why)) from why
+    bench.dir = os.path.join(build, "check", "aarch64")
+    os.makedirs(bench.dir, exist_ok=True)
+    bench.cross_build()
+    return bench.lib, bench.emulator
 
 
 def log_lines(text):
@@ -227,9 +253,11 @@ class Result:
 class Bench:
     """Where programs run: a folder of its own, the library, and which libc."""
 
-    def __init__(self, build, musl=False):
-        self.build, self.musl = os.path.abspath(build), musl
+    def __init__(self, build, libc="glibc"):
+        self.build, self.libc, self.emulator = os.path.abspath(build), libc, []
         self.library = os.environ.get("MEMTRACK_LIB", os.path.join(self.build, "libmemtrack.so"))
+        if libc == "aarch64":
+            self.library, self.emulator = cross_library(self.build)
         self.work = tempfile.mkdtemp(prefix="memtrack-check-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
         self.serial = 0
 
@@ -237,23 +265,26 @@ class Bench:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def program(self, source, **how):
-        return compile_program(self.build, source, self.musl, **how)
+        return compile_program(self.build, source, self.libc, **how)
 
-    def run(self, program, words, options=None, more="", timeout=TIMEOUT_S, closed=()):
+    def run(self, program, words, options=None, more="", timeout=TIMEOUT_S):
         """options None: bare. more: for MEMTRACK_OPTIONS. {folder} in options is that of the run."""
         self.serial += 1
         folder = os.path.join(self.work, str(self.serial))
         os.mkdir(folder, 0o700)
-        env = clean_environment()
+        ours = {}
         if options is not None:
-            env.update(LD_PRELOAD=self.library, LIBC_DEBUG_MALLOC_OPTIONS=options.replace("{folder}", folder),
-                       MEMTRACK_STATE_DIR=folder, MEMTRACK_DIR=folder)
+            ours = dict(LD_PRELOAD=self.library, LIBC_DEBUG_MALLOC_OPTIONS=options.replace("{folder}", folder),
+                        MEMTRACK_STATE_DIR=folder, MEMTRACK_DIR=folder)
             if more:
-                env["MEMTRACK_OPTIONS"] = more
-        # its own folder of states, its own argv[0]
-        child = subprocess.Popen([program.name] + list(words), executable=program.real, cwd=program.folder, env=env,
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 start_new_session=True)
+                ours["MEMTRACK_OPTIONS"] = more
+        env, command = dict(clean_environment(), **ours), [program.name] + list(words)
+        executable = program.real
+        if self.emulator: # static: it hands on what is meant for the program
+            command = self.emulator + command
+            executable = shutil.which(command[0])
+        child = subprocess.Popen(command, executable=executable, cwd=program.folder, env=env, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         try:
             out, err = child.communicate(timeout=timeout)
             status = child.returncode
@@ -262,3 +293,27 @@ class Bench:
             out, err = child.communicate()
             status = "still running after %d s" % timeout
         return Result(program, status, out.decode(errors="replace"), err.decode(errors="replace"), folder, child.pid)
+
+
+def run_tests(function, **numbers):
+    """
+    A script of this folder: its options are --build, --libc, -k and the named numbers. function(bench, tap, options)
+    makes the test points. Returns the exit status.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--libc", default="glibc", choices=list(COMPILERS))
+    parser.add_argument("-k", default="")
+    for name, default in numbers.items():
+        parser.add_argument("--" + name, type=int, default=default)
+    options = parser.parse_args()
+    tap, bench = Tap(), None
+    try:
+        bench = Bench(options.build, options.libc)
+        function(bench, tap, options)
+    except Missing as why:
+        tap.skip("check mode, %s" % options.libc, why)
+    finally:
+        if bench:
+            bench.close()
+    return tap.done()

@@ -3,16 +3,14 @@
 Every option of check mode alone and every pair of options, over one program that uses the whole malloc family in
 threads (family.c): it says the same as bare, and the log holds what the options are asked to write, nothing else.
 
-  matrix.py --build DIR [--libc musl] [--every N]    N: every Nth pair
+  matrix.py --build DIR [--libc musl|aarch64] [--every N]    N: every Nth pair
 """
-import argparse
 import itertools
 import re
 import sys
 
 sys.dont_write_bytecode = True
-from harness import FRAME, Bench, Missing
-from tap import Tap
+from harness import FRAME, run_tests
 
 OPTIONS = ["guard", "front_guard=40", "rear_guard=7", "backtrace=8", "backtrace_enable_on_signal", "backtrace_size=100",
            "backtrace_min_size=50", "backtrace_max_size=1000", "backtrace_dump_on_exit",
@@ -81,32 +79,21 @@ def loaders_blocks(bench, program):
     return sizes - {LEFT}
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--libc", default="glibc", choices=["glibc", "musl"])
-    parser.add_argument("--every", type=int, default=1)
-    options = parser.parse_args()
-    tap = Tap()
-    bench = Bench(options.build, musl=options.libc == "musl")
-    try:
-        program = bench.program("family.c", flags=("-O1",))
-        bare = bench.run(program, [THREADS, ROUNDS])
-        tap.ok("bare", [] if bare.status == 0 and set(bare.all("wrong")) == {0} else [bare.status, bare.out])
-        kept = loaders_blocks(bench, program)
-        for i, one in enumerate(OPTIONS):
-            problems, count = check(bench, program, [one], bare, kept), 0
-            for k, other in itertools.islice(enumerate(OPTIONS), i + 1, None):
-                if (i * 5 + k * 3) % options.every == 0:
-                    count += 1
-                    problems += ["with %s: %s" % (other, p) for p in check(bench, program, [one, other], bare, kept)]
-            tap.ok("%s alone and with %d others" % (one, count), problems[:12])
-    except Missing as why:
-        tap.skip("pairs of options", why)
-    finally:
-        bench.close()
-    return tap.done()
+def main(bench, tap, options):
+    program = bench.program("family.c", flags=("-O1",))
+    bare = bench.run(program, [THREADS, ROUNDS])
+    tap.ok("bare", [] if bare.status == 0 and set(bare.all("wrong")) == {0} else [bare.status, bare.out])
+    kept = loaders_blocks(bench, program)
+    for i, one in enumerate(OPTIONS):
+        if options.k not in one:
+            continue
+        problems, count = check(bench, program, [one], bare, kept), 0
+        for k, other in itertools.islice(enumerate(OPTIONS), i + 1, None):
+            if (i * 5 + k * 3) % options.every == 0:
+                count += 1
+                problems += ["with %s: %s" % (other, p) for p in check(bench, program, [one, other], bare, kept)]
+        tap.ok("%s alone and with %d others" % (one, count), problems[:12])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(main, every=1))

@@ -2,46 +2,31 @@
 """
 Four threads for a time with everything on (stress.c): no block loses a byte, and nothing is reported.
 
-  stress.py --build DIR [--libc musl] [--seconds N]
+  stress.py --build DIR [--libc musl|aarch64] [--seconds N]
 """
-import argparse
 import sys
 
 sys.dont_write_bytecode = True
-from harness import Bench, Missing, without_loaders_leaks
-from tap import Tap
+from harness import run_tests, without_loaders_leaks
 
 EVERYTHING = "guard backtrace free_track=1000 fill expand_alloc=16 verify_pointers leak_track"
 SETS = {"everything": EVERYTHING, "everything and records": EVERYTHING + " record_allocs=100000 abort_on_error"}
 FULL = "Maximum number of records added, all new operations will be dropped."
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--libc", default="glibc", choices=["glibc", "musl"])
-    parser.add_argument("--seconds", type=int, default=3, help="for each set of options")
-    options = parser.parse_args()
-    tap = Tap()
-    bench = Bench(options.build, musl=options.libc == "musl")
-    try:
-        program = bench.program("stress.c", flags=("-O1",))
-        for name, words in SETS.items():
-            result = bench.run(program, ["4", str(options.seconds)], words, timeout=60 + 2 * options.seconds)
-            result.expect("status", result.status, 0)
-            result.expect("wrong bytes", result["wrong"], 0)
-            if result["calls"] < 1000 * options.seconds:
-                result.problems.append("only %d calls" % result["calls"])
-            log = [line for line in result.log if line != FULL or "record_allocs" not in words]
-            result.problems += ["log: %r" % line for line in without_loaders_leaks(log)][:20]
-            tap.note("%s: %d calls, %d blocks handed over" % (name, result["calls"], result["handed"]))
-            tap.ok("four threads with " + name, result.problems)
-    except Missing as why:
-        tap.skip("four threads", why)
-    finally:
-        bench.close()
-    return tap.done()
+def main(bench, tap, options):
+    program = bench.program("stress.c", flags=("-O1",))
+    for name, words in SETS.items():
+        result = bench.run(program, ["4", str(options.seconds)], words, timeout=60 + 2 * options.seconds)
+        result.expect("status", result.status, 0)
+        result.expect("wrong bytes", result["wrong"], 0)
+        if result["calls"] < 1000 * options.seconds:
+            result.problems.append("only %d calls" % result["calls"])
+        log = [line for line in result.log if line != FULL or "record_allocs" not in words]
+        result.problems += ["log: %r" % line for line in without_loaders_leaks(log)][:20]
+        tap.note("%s: %d calls, %d blocks handed over" % (name, result["calls"], result["handed"]))
+        tap.ok("four threads with " + name, result.problems)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(main, seconds=3))
