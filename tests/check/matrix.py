@@ -33,12 +33,14 @@ def names(pair):
 def is_wanted(line, on, result):
     """Whether the options that are on explain a line."""
     if "verbose" in on and line.startswith(result.program.name + ": "):
-        return re.search(r": Run: 'kill -4[5-9] %d' to |: malloc debug enabled$" % result.pid, line) is not None
+        return re.search(r": Run: 'kill -(4[5-9]|50) %d' to |: malloc debug enabled$" % result.pid, line) is not None
     if "leak_track" in on and (line == "Backtrace at time of allocation:" or FRAME.match(line) or LONG_FRAME.match(line)):
         return bool({"backtrace", "backtrace_enable_on_signal"} & on)
     if line in ("Dumping to file: %s/heap.%d.exit.txt" % (result.folder, result.pid), "") or \
             re.match(r"Dumping to file: %s/\S+\.%d\.exit\.txt$" % (re.escape(result.folder), result.pid), line):
         return "backtrace_dump_on_exit" in on and bool({"backtrace", "backtrace_enable_on_signal"} & on)
+    if line == "No alloc entries to write.": # nothing is recorded yet
+        return {"record_allocs", "record_allocs_on_exit"} <= on
     return "record_allocs" in on and line == "Maximum number of records added, all new operations will be dropped."
 
 

@@ -600,8 +600,8 @@ def _(bench):
 
 def early_program(bench):
     """options.c with a library that it depends on."""
-    library = compile_program(bench.build, "early.c", bench.musl, flags=("-O0", "-shared", "-fPIC"), name="libearly.so")
-    return compile_program(bench.build, "options.c", bench.musl, flags=("-O0", "-Wl,--no-as-needed", library.real,
+    library = compile_program(bench.build, "early.c", bench.libc, flags=("-O0", "-shared", "-fPIC"), name="libearly.so")
+    return compile_program(bench.build, "options.c", bench.libc, flags=("-O0", "-Wl,--no-as-needed", library.real,
                                                                        "-Wl,-rpath," + library.folder), name="options_early")
 
 
@@ -612,7 +612,7 @@ def main():
     parser.add_argument("-k", default="")
     options = parser.parse_args()
     tap = Tap()
-    bench = Bench(options.build, musl=options.libc == "musl")
+    bench = Bench(options.build, options.libc)
     try:
         bench.options_program = bench.program("options.c", name="options")
         bench.early_program = early_program(bench)

@@ -45,6 +45,17 @@ static inline void mark(const char *name)
 		_exit(99);
 }
 
+typedef unsigned char byte;
+
+/* How many of n bytes are not the wanted one. */
+static inline size_t wrong(const void *p, size_t n, int wanted)
+{
+	size_t found = 0;
+	for (size_t i = 0; i < n; i++)
+		found += ((const byte *)p)[i] != wanted;
+	return found;
+}
+
 /* The case that the first argument names; 2: there is none. */
 static inline int say_main(int argc, char **argv, const struct say_case *cases, size_t count)
 {

@@ -626,7 +626,7 @@ static void leak_by_realloc(const struct job *job)
 
 static pthread_key_t key;
 
-static void *with_key(void *job_of_thread)
+static void *in_leak_of_a_thread(void *job_of_thread)
 {
 	const struct job *job = job_of_thread;
 	pthread_setspecific(key, text(job->size - 1));
@@ -637,7 +637,7 @@ static void leak_of_a_thread(const struct job *job)
 {
 	if (pthread_key_create(&key, job->fault ? NULL : free))
 		_exit(96);
-	in_thread(with_key, (void *)job);
+	in_thread(in_leak_of_a_thread, (void *)job);
 }
 
 /* Of a block only the middle is known. */

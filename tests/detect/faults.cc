@@ -555,7 +555,7 @@ void leak_by_realloc(const job *job)
 	}
 }
 
-void *with_local(void *p)
+void *in_leak_of_a_thread(void *p)
 {
 	thread_local char *buffer;
 	const auto *job = static_cast<const struct job *>(p);
@@ -567,7 +567,7 @@ void *with_local(void *p)
 
 void leak_of_a_thread(const job *job)
 {
-	in_thread(with_local, const_cast<struct job *>(job));
+	in_thread(in_leak_of_a_thread, const_cast<struct job *>(job));
 }
 
 Node *global_middle;

@@ -5,6 +5,7 @@ and each of these also comes without its fault.
 
   run_detect.py --build DIR [-k SUBSTRING]         memtrack alone: finds what it promises, and is silent otherwise
   run_detect.py --build DIR --table [--rounds N]   all tools, as the Markdown of docs/detection.md
+  run_detect.py --build DIR --peers                all tools, as a test: nobody finds more than memtrack but where it says so
 """
 import argparse
 import os
@@ -119,7 +120,8 @@ class Memtrack(Tool):
         return env
 
     def read(self, run, program):
-        return judge.memtrack(harness.log_lines(run.err), program, harness.FRAME) or judge.glibc(run.err)
+        others = "\n".join(line for line in run.err.splitlines() if not line.startswith(harness.PREFIX))
+        return judge.memtrack(harness.log_lines(run.err), program, harness.FRAME) or judge.glibc(others)
 
 
 class MemtrackPages(Memtrack):
@@ -291,6 +293,42 @@ def tests(options):
 
 # --- all tools, as a table ---
 
+def more_than_memtrack(verdicts, tools):
+    """{fault: names of tools} where a tool names more variants than memtrack does, with or without guard pages."""
+    def count(tool, fault):
+        return sum(v == "named" for v in verdicts[tool][fault])
+    ours = [t for t in tools if isinstance(t, Memtrack)]
+    more = {}
+    for fault in KINDS:
+        best = max(count(t, fault) for t in ours)
+        names = [t.name for t in tools if t not in ours and count(t, fault) > best]
+        if names:
+            more[fault] = names
+    return more
+
+
+def peers(options):
+    """A fault that memtrack promises to find is named by no other tool more often."""
+    tools = [t for t in (kind(options.build) for kind in TOOLS) if not t.missing()]
+    tap, bench = Tap(), Bench(options.build)
+    for tool in (kind(options.build) for kind in TOOLS):
+        if tool.missing():
+            tap.skip(tool.name, tool.missing())
+    try:
+        verdicts, costs = measure(bench, tools, 1)
+    finally:
+        bench.close()
+    more = more_than_memtrack(verdicts, tools)
+    for fault in KINDS:
+        tap.note("%s: %s" % (fault, ", ".join("%s %s" % (t.name, verdicts[t][fault]) for t in tools)))
+        if promised(fault):
+            tap.ok(fault, ["%s names more" % n for n in more.get(fault, [])])
+    for tool in tools:
+        if isinstance(tool, Memtrack):
+            tap.ok("%s says nothing of sound programs" % tool.name, ["%d reports" % costs[tool][2]] if costs[tool][2] else [])
+    return tap.done()
+
+
 SIGNS = {"named": "**named**", "other": "other", "crash": "crash", "missed": "–"}
 
 
@@ -365,10 +403,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-k", default="")
     options = parser.parse_args()
-    return table(options) if options.table else tests(options)
+    return table(options) if options.table else peers(options) if options.peers else tests(options)
 
 
 if __name__ == "__main__":
