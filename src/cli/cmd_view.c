@@ -15,6 +15,7 @@
 #include "report/view.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +150,19 @@ static int take_warnings(const struct mt_loaded *l, const char ***ret_list, uint
 	return 0;
 }
 
+/* What the tree lacks or says inexactly. */
+static void tell_gaps(const struct mt_loaded *l, const struct mt_tree *t)
+{
+	const struct mt_profile *p = l->profile[l->count - 1];
+
+	if (t->is_estimate)
+		mt_complain("blocks were sampled: numbers are estimates");
+	else if (!p->process_alive && t->sum[MT_TREE_NEW].count < p->live_count)
+		mt_complain("%" PRIu64 " of %" PRIu64
+			    " live blocks are only counted, and not shown",
+			    p->live_count - t->sum[MT_TREE_NEW].count, p->live_count);
+}
+
 static int write_view(const struct mt_loaded *l, const struct view_options *o, struct mt_buf *out,
 		      struct mt_err *err)
 {
@@ -171,8 +185,7 @@ static int write_view(const struct mt_loaded *l, const struct view_options *o, s
 	v.warning = warning;
 	if (mt_tree_make(l->profile[now], now ? l->profile[0] : NULL, &query, &tree))
 		return mt_err_no_memory(err);
-	if (tree.is_estimate)
-		mt_complain("blocks were sampled: numbers are estimates");
+	tell_gaps(l, &tree);
 	return mt_view_write(&v, (enum mt_view_format)o->format, out) ? mt_err_no_memory(err) : 0;
 }
 

@@ -276,11 +276,30 @@ static bool is_of_samples(enum mt_show show)
 	return show == MT_SHOW_TEMPORARY || show == MT_SHOW_LIFETIMES || show == MT_SHOW_PEAK;
 }
 
+static uint32_t count_dumps(const struct mt_report *r)
+{
+	uint32_t dumps = 0;
+
+	for (uint32_t i = 0; i < r->profile_count; i++)
+		dumps += r->profiles[i]->source == MT_PROFILE_OF_HEAP_DUMP;
+	return dumps;
+}
+
+static void say_dumps(struct speaker *s, const struct mt_report *r)
+{
+	if (!count_dumps(r))
+		return;
+	mt_buf_adds(&s->text, "a heap dump tells what was live: its peak, its allocations and "
+			      "frees, ages and threads are not known");
+	say(s);
+}
+
 void mt_basis_sentences(const struct mt_report *r, const struct mt_totals *t,
 			void (*emit)(void *context, const char *sentence), void *context)
 {
 	struct speaker s = {.emit = emit, .context = context};
 
+	say_dumps(&s, r);
 	if (t->is_sampled)
 		say_sampling(&s, r, t);
 	if (t->is_sampled && is_of_samples(r->show)) {
@@ -455,7 +474,7 @@ void mt_json_basis(struct mt_json *j, const struct mt_report *r, const struct mt
 
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		changes += r->profiles[i]->change_count;
-	if (!t->is_sampled && !t->usable_allocs && !changes)
+	if (!t->is_sampled && !t->usable_allocs && !changes && !count_dumps(r))
 		return;
 	mt_json_open(j, "notes", '[');
 	mt_basis_sentences(r, t, emit_note, j);

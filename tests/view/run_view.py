@@ -229,6 +229,15 @@ def sampled_blocks_are_told_to_be_estimates(b):
         b.problems.append("%d blocks were estimated where there are 40000" % sums)
 
 
+@test
+def blocks_that_are_only_counted_are_told(b):
+    command = [b.memtrack, "run", "-q", "--report=none", "--mode=stats", "-o", b.path("stats.mtk"), "--", b.holder]
+    subprocess.run(command, cwd=b.dir, env=b.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S,
+                   check=True)
+    for args in (("view", "stats.mtk"), ("export", "stats.mtk", "--format=heapdump")):
+        b.expect_in(args[0], "11 of 11 live blocks are only counted", b.good(*args).stderr)
+
+
 # ---- viewing ----
 
 @test
@@ -511,6 +520,7 @@ def report_diff_and_export_take_dumps(b):
     of_dump = json.loads(b.good("report", "r.txt", "--json", "--top=0", "--no-builtin-suppressions").stdout)
     for key in ("live_count", "live_bytes", "leak_sites", "leak_count", "leak_bytes"):
         b.expect(key, of_dump[key], of_state[key])
+    b.expect_in("told", "are not known", " ".join(of_dump["notes"]))
     done = b.good("diff", state, "r.txt")
     b.expect_in("diff", "leaks unchanged", done.stdout)
     done = b.run("report", "r.txt", "--show=peak")
