@@ -12,6 +12,7 @@
 #include "runtime/check_block.h"
 #include "runtime/check_heap.h"
 #include "runtime/check_report.h"
+#include "runtime/check_untracked.h"
 #include "runtime/check_signal.h"
 #include "runtime/errors.h"
 #include "runtime/fast.h"
@@ -306,14 +307,6 @@ MT_INLINE void do_what_is_due(struct mt_thread *t, enum mt_state_call call,
 		t->heap_check_in = mt_check.options.heap_every - 1;
 		mt_check_heap(t, &use);
 	}
-}
-
-/* A call that is not tracked (a nested one, say): the block is the allocator's own. */
-static void *let_pass(enum mt_enter how, struct mt_thread *t, void *p)
-{
-	if (how == MT_ENTER_NESTED)
-		mt_foreign_add(p);
-	return mt_record_nested(how, t, p);
 }
 
 /* --- what a pointer is --------------------------------------------------------------------- */
@@ -632,35 +625,6 @@ static void free_block(struct mt_thread *t, const struct mt_use *use, struct blo
 		let_go(t, use, b, text);
 }
 
-/* 1: a block of ours with a header, as far as its memory tells. */
-static int reads_good_header(const void *p, struct mt_header *ret_header)
-{
-	return mt_layout.has_header &&
-	       !mt_loader_read(mt_header_of(p), ret_header, sizeof(*ret_header)) &&
-	       mt_header_is_good(ret_header, p);
-}
-
-/* A free outside of the tracker (nested, or the tracker has stopped): no checks, the right pointer.
- */
-MT_COLD static void free_untracked(enum mt_enter how, struct mt_thread *t, void *p)
-{
-	struct mt_header h;
-	if (mt_guard_holds(p)) {
-		mt_guard_free(how, t, p, &(struct mt_caller){0, 0, 0});
-		return;
-	}
-	void *original = p;
-	int foreign = mt_foreign_remove(p);
-	if (!foreign && mt_layout.has_header && !mt_loader_read(mt_header_of(p), &h, sizeof(h)) &&
-	    mt_header_is_good(&h, p)) {
-		mt_header_of(p)->tag = MT_TAG_FREED;
-		original = mt_header_original(&h, p);
-	}
-	if (!foreign && how == MT_ENTER_NESTED)
-		mt_record_free_nested(t, p);
-	REAL->free(original);
-}
-
 void mt_check_leave(struct mt_thread *t)
 {
 	uint32_t dying = t->dying;
@@ -700,7 +664,7 @@ MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
 	r.call = called(call, &r.size, 0, caller->sp);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
-		return let_pass(how, t, REAL->malloc(size));
+		return mt_check_let_pass(how, t, REAL->malloc(size));
 	return tracked_alloc(t, &r);
 }
 
@@ -717,7 +681,7 @@ MT_NOINLINE void *mt_check_calloc(size_t n, size_t each, const struct mt_caller 
 			    .text = &text};
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
-		return let_pass(how, t, REAL->calloc(n, each));
+		return mt_check_let_pass(how, t, REAL->calloc(n, each));
 	text.n = n;
 	if (mt_mul_size(n, each, &r.size)) {
 		mt_record_text_end(mt_record_text_begin(), &text);
@@ -746,7 +710,7 @@ MT_NOINLINE void *mt_check_memalign(size_t align, size_t size, enum mt_state_cal
 	r.call = called(call, &r.size, r.align - 1, caller->sp);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
-		return let_pass(how, t, aligned_untracked(r.align, size));
+		return mt_check_let_pass(how, t, aligned_untracked(r.align, size));
 	text.align = r.align;
 	return tracked_alloc(t, &r);
 }
@@ -809,7 +773,7 @@ MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt
 	struct mt_use use = {called(call, &given, 0, caller->sp), caller};
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
-		free_untracked(how, t, p);
+		mt_check_free_untracked(how, t, p);
 		return;
 	}
 	if (mt_guard_holds(p)) {
@@ -845,7 +809,7 @@ MT_NOINLINE size_t mt_check_usable_size(const void *p, const struct mt_caller *c
 	enum mt_enter how = mt_enter(&t);
 	if (how != MT_ENTER_TRACK) {
 		struct mt_header h;
-		if (reads_good_header(p, &h))
+		if (mt_check_reads_header(p, &h))
 			return h.usable;
 		return REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
 	}
@@ -941,25 +905,6 @@ static void *realloc_block(struct mt_thread *t, const struct mt_use *use, struct
 	return p;
 }
 
-/* Outside of the tracker. */
-MT_COLD static void *realloc_untracked(enum mt_enter how, struct mt_thread *t, void *old,
-				       size_t size)
-{
-	struct mt_header h = {.usable = mt_guard_size(old)};
-	if (!mt_guard_holds(old) && (mt_foreign_remove(old) || !reads_good_header(old, &h))) {
-		if (how == MT_ENTER_NESTED)
-			mt_record_free_nested(t, old);
-		return let_pass(how, t, REAL->realloc(old, size));
-	}
-	void *p = size ? REAL->malloc(size) : NULL;
-	if (size && !p)
-		return NULL;
-	if (p)
-		mt_mem_copy_block(p, old, MT_MIN(h.usable, (uint64_t)size));
-	free_untracked(how, t, old);
-	return let_pass(how, t, p);
-}
-
 /* A block that lies against an inaccessible page moves, always. NULL: it is as it was. */
 static void *realloc_page(struct mt_thread *t, void *old, const struct request *r)
 {
@@ -1001,7 +946,7 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 		return mt_check_malloc(size, MT_CALL_REALLOC, caller, source);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
-		return realloc_untracked(how, t, old, size);
+		return mt_check_realloc_untracked(how, t, old, size);
 	text.old = old;
 	if (mt_guard_holds(old)) {
 		uint32_t token = mt_record_text_begin();
