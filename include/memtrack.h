@@ -104,6 +104,27 @@ struct memtrack_stats {
 /* Fills *stats (struct_bytes set by the caller). 0, or -ENOSYS: tracking is off, all is zero. */
 MEMTRACK_API int memtrack_stats_get(struct memtrack_stats *stats);
 
+/* --- live blocks in check mode -----------------------------------------------------------------
+ */
+
+/*
+ * The live blocks with their stacks, as Android's functions of these names give them; needs check
+ * mode with the option backtrace or backtrace_enable_on_signal (docs/check.md).
+ *
+ * *info: *overall_size bytes of records of *info_size bytes each: the size of a block (size_t), how
+ * many such blocks there are (size_t), and *backtrace_size return addresses (uintptr_t), innermost
+ * first, zeros behind the last. Larger blocks come first; blocks of equal size and stack are one
+ * record. *total_memory: bytes of all of them. Blocks that were made while stacks were switched off
+ * are left out. Nothing to tell: all are 0 and NULL. Give *info back with
+ * memtrack_free_malloc_leak_info().
+ */
+MEMTRACK_API void memtrack_malloc_leak_info(uint8_t **info, size_t *overall_size, size_t *info_size,
+					    size_t *total_memory, size_t *backtrace_size);
+MEMTRACK_API void memtrack_free_malloc_leak_info(uint8_t *info);
+/* Writes a heap dump as text, as the dump on a signal is. 1; or 0 and errno is set: ENOTSUP: the
+   stacks of blocks are not recorded, which the text then says instead. */
+MEMTRACK_API int memtrack_write_malloc_leak_info(int fd);
+
 /* --- profiles on request -----------------------------------------------------------------------
  */
 
@@ -179,6 +200,14 @@ MEMTRACK_INLINE int memtrack_profile_absent(struct memtrack_profile_result *resu
 	result->errno_value = 38; /* ENOSYS */
 	result->path[0] = 0;
 	return result->error;
+}
+
+MEMTRACK_INLINE void memtrack_absent_leak_info(uint8_t **info, size_t *overall_size,
+					       size_t *info_size, size_t *total_memory,
+					       size_t *backtrace_size)
+{
+	*info = 0;
+	*overall_size = *info_size = *total_memory = *backtrace_size = 0;
 }
 
 #if defined(ENABLE_MEMTRACK) && !defined(MEMTRACK_IMPLEMENTATION)
@@ -264,6 +293,14 @@ MEMTRACK_INLINE char *memtrack_at_strndup(const char *s, size_t n, const char *f
 #define memtrack_snapshot(path) (memtrack_snapshot ? memtrack_snapshot(path) : -38 /* ENOSYS */)
 #define memtrack_stats_get(stats) \
 	(memtrack_stats_get ? memtrack_stats_get(stats) : -38 /* ENOSYS */)
+#define memtrack_malloc_leak_info(info, overall, each, total, frames) \
+	(memtrack_malloc_leak_info \
+		 ? memtrack_malloc_leak_info((info), (overall), (each), (total), (frames)) \
+		 : memtrack_absent_leak_info((info), (overall), (each), (total), (frames)))
+#define memtrack_free_malloc_leak_info(info) \
+	(memtrack_free_malloc_leak_info ? memtrack_free_malloc_leak_info(info) : (void)0)
+#define memtrack_write_malloc_leak_info(fd) \
+	(memtrack_write_malloc_leak_info ? memtrack_write_malloc_leak_info(fd) : 0)
 #define memtrack_profile(request, result) \
 	(memtrack_profile ? memtrack_profile((request), (result)) : memtrack_profile_absent(result))
 #define memtrack_profile_cancel(tag) \

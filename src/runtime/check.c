@@ -18,6 +18,7 @@
 #include "runtime/fast.h"
 #include "runtime/foreign.h"
 #include "runtime/guard.h"
+#include "runtime/heap_dump.h"
 #include "runtime/lock.h"
 #include "runtime/quarantine.h"
 #include "runtime/record_text.h"
@@ -81,6 +82,7 @@ void mt_check_forget(void)
 	mt_backtrace_forget();
 	mt_check_signals_forget();
 	mt_record_text_child();
+	mt_heap_dump_forget();
 	mt_mem_zero(going, sizeof(going));
 }
 

@@ -13,11 +13,11 @@
 #include "runtime/backtrace.h"
 #include "runtime/check.h"
 #include "runtime/check_stats.h"
+#include "runtime/heap_dump.h"
 #include "runtime/leak_list.h"
 #include "runtime/log.h"
 #include "runtime/provider.h"
 #include "runtime/quarantine.h"
-#include "runtime/check_weak.h"
 #include "runtime/record_text.h"
 
 static uint32_t is_registered; /* 1: the C library calls us after the destructors */

@@ -12,7 +12,7 @@
 #include "runtime/check_heap.h"
 #include "runtime/check_stats.h"
 #include "runtime/log.h"
-#include "runtime/check_weak.h"
+#include "runtime/heap_dump.h"
 #include "runtime/record_text.h"
 
 enum what { SWITCH, RECORD, DUMP, UNREACHABLE, STATS, HEAP };
