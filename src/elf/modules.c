@@ -11,7 +11,7 @@
 #include "core/mem.h"
 #include "core/sys.h"
 
-enum { NOTES_BYTES = 256, CHUNK_BYTES = 512, FINGERPRINT_BYTES = 4096 };
+enum { NOTES_BYTES = 256, CHUNK_BYTES = 1024, FINGERPRINT_BYTES = 4096, HEADERS_AT_ONCE = 8 };
 
 static int read_plainly(const void *from, void *to, size_t len)
 {
@@ -87,11 +87,15 @@ int mt_module_from_phdr_by(mt_module_reader *read, const Elf64_Phdr *phdr, uint3
 		.bias = bias, .phdr = phdr, .phnum = phnum, .name = "", .lo = UINTPTR_MAX};
 	uint64_t h = 0;
 	uint8_t chunk[CHUNK_BYTES];
-	for (uint32_t i = 0; i < phnum; i++) {
-		Elf64_Phdr ph;
-		if (read(&phdr[i], &ph, sizeof(ph)) || add_header(read, &ph, &m))
+	for (uint32_t i = 0; i < phnum; i += HEADERS_AT_ONCE) { /* a system call each */
+		Elf64_Phdr ph[HEADERS_AT_ONCE];
+		uint32_t n = MT_MIN(phnum - i, (uint32_t)HEADERS_AT_ONCE);
+		if (read(&phdr[i], ph, n * sizeof(ph[0])))
 			return -MT_EFAULT;
-		h = mt_hash_bytes(&ph, sizeof(ph), h);
+		for (uint32_t k = 0; k < n; k++)
+			if (add_header(read, &ph[k], &m))
+				return -MT_EFAULT;
+		h = mt_hash_bytes(ph, n * sizeof(ph[0]), h);
 	}
 	if (m.lo >= m.hi)
 		return -MT_EINVAL;

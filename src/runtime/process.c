@@ -181,6 +181,8 @@ static int start(void)
 	int err = mt_provider_resolve();
 	if (err)
 		return err;
+	if (mt_provider.is_second) /* by another path: LD_PRELOAD and /etc/ld.so.preload, say */
+		return -MT_EBUSY;
 	err = mt_loader_start_block(&block);
 	if (err)
 		return err;

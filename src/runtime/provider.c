@@ -221,9 +221,14 @@ static void describe(const struct search *s)
 	if (!mt_rt.chunk_sizes)
 		mt_rt.chunk_sizes = glibc && provider == libc && sizes == libc;
 	uint32_t malloc_hash = mt_module_name_hash("malloc");
-	for (uint32_t i = 0; i < s->self_at; i++)
+	uint32_t our_hash = mt_module_name_hash("memtrack_control");
+	for (uint32_t i = 0; i < s->self_at; i++) {
 		if (mt_module_find(&s->symbols[i], "malloc", malloc_hash))
 			mt_provider.program_exports_malloc = 1;
+		/* module 0 is the program, which may have the calls of memtrack.h linked in */
+		if (i && mt_module_find(&s->symbols[i], "memtrack_control", our_hash))
+			mt_provider.is_second = 1;
+	}
 	/* it takes a question about a block that is gone for an error of its own kind */
 	const struct mt_module *asan;
 	mt_provider.has_asan = find(s, "__asan_init", &asan) != 0;

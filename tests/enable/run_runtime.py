@@ -217,6 +217,29 @@ def forked_children_are_followed_and_executed_ones_ask_again(b):
     b.expect("files of two listed ones", len(b.files_of(p.pid)), 2)
 
 
+def of_two_copies_of_the_library_one_tracks(b):
+    copies = []
+    for name in ("one", "two"):
+        os.mkdir(b.path(name))
+        copies.append(shutil.copy(b.lib, b.path(name + "/libmemtrack.so")))
+    for env in ({}, {"MEMTRACK_MODE": "full"}):
+        p = b.run([b.subject], b.write("c", SUBJECT), preload=False, env=dict(env, LD_PRELOAD=":".join(copies)))
+        b.expect("status and stderr", (p.status, p.err), (7, ""))
+        b.expect("state files", len(b.files_of(p.pid)), 1)
+
+
+def programs_of_another_libc_are_named_alike(b):
+    if not shutil.which("musl-gcc"):
+        raise Skip("musl-gcc is not installed")
+    program = b.path("musl_subject")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "subject.c")
+    subprocess.run(["musl-gcc", "-O1", source, "-o", program], check=True, timeout=60)
+    b.expect_tracked("named", b.run([program], b.write("c", "[musl_subject]\n")).pid, True)
+    p = b.run([program], b.write("c", "[other]\n"))
+    b.expect("status and stderr", (p.status, p.err), (7, ""))
+    b.expect_tracked("not named", p.pid, False)
+
+
 def the_state_can_be_reported(b):
     config = b.write("c", SUBJECT)
     p = b.start([b.subject, "wait"], config)
@@ -265,6 +288,8 @@ sys.exit(main([
     an_instance_that_was_killed_does_not_count,
     limits_of_two_sections_do_not_mix,
     forked_children_are_followed_and_executed_ones_ask_again,
+    of_two_copies_of_the_library_one_tracks,
+    programs_of_another_libc_are_named_alike,
     the_state_can_be_reported,
     a_program_that_is_not_listed_pays_little,
 ]))
