@@ -149,7 +149,7 @@ bool mt_diff_same_build(const struct mt_profile *a, const struct mt_profile *b);
 /* Numbers over all profiles together. Malloc heap unless said otherwise. */
 struct mt_totals {
 	uint64_t allocs, frees, alloc_bytes, freed_bytes, temporaries;
-	uint64_t reallocs, unknown_frees, failed_allocs;
+	uint64_t reallocs, unknown_frees, failed_allocs, mismatched_frees;
 	uint64_t live_count, live_bytes;   /* by the counters */
 	uint64_t block_count, block_bytes; /* by the block tables */
 	uint64_t peak_bytes,

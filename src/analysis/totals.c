@@ -55,6 +55,7 @@ static void add_counters(const struct mt_profile *p, struct mt_totals *t)
 	t->reallocs += p->reallocs;
 	t->unknown_frees += p->unknown_frees;
 	t->failed_allocs += p->failed_allocs;
+	t->mismatched_frees += p->mismatched_frees;
 	t->live_count += p->live_count;
 	t->live_bytes += p->live_bytes;
 	t->block_count += p->block_count;

@@ -120,7 +120,9 @@ static int fill_nodes(struct mt_mtk_reader *rd)
 	uint32_t count = rd->raw.node_count;
 	struct mt_profile *p = rd->profile;
 	p->node_count = MT_MAX(count, (uint32_t)MT_NODE_ROOTS);
-	p->node = mt_arena_array(p->arena, p->node_count, sizeof(*p->node));
+	/* and one for each error: mtk_guard.c */
+	p->node = mt_arena_array(p->arena, (size_t)p->node_count + rd->raw.error_count,
+				 sizeof(*p->node));
 	if (!p->node)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < MT_NODE_ROOTS; i++) {

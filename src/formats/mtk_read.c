@@ -53,6 +53,7 @@ static void reader_done(struct mt_mtk_reader *rd)
 	free(rd->raw.big);
 	free(rd->raw.change);
 	free(rd->raw.error);
+	free(rd->raw.damage);
 	free(rd->block);
 	free(rd->block_key);
 	mt_mtk_stale_done(&rd->stale);
@@ -371,8 +372,10 @@ static int load_modes(struct mt_mtk_reader *rd)
 	struct mt_mtk_raw *raw = &rd->raw;
 	raw->big = load_table(rd, MT_REGION_BIG, &raw->big_count);
 	raw->change = load_table(rd, MT_REGION_CHANGES, &raw->change_count);
-	raw->error = load_table(rd, MT_REGION_ERRORS, &raw->error_count);
-	return raw->big && raw->change && raw->error ? 0 : -ENOMEM;
+	raw->error = load_table_upto(rd, MT_REGION_ERRORS, MT_ERRORS_MAX, &raw->error_count);
+	/* the writer fills the bytes before the error that names them */
+	raw->damage = load_table_upto(rd, MT_REGION_DAMAGE, MT_ERRORS_MAX, &raw->damage_count);
+	return raw->big && raw->change && raw->error && raw->damage ? 0 : -ENOMEM;
 }
 
 /* The other tables, in the order users before what they name. */
@@ -448,6 +451,7 @@ static int load_raw_stacks(struct mt_mtk_reader *rd)
 	raw->big = no_table(MT_REGION_BIG, &raw->big_count);
 	raw->change = load_table(rd, MT_REGION_CHANGES, &raw->change_count);
 	raw->error = no_table(MT_REGION_ERRORS, &raw->error_count);
+	raw->damage = no_table(MT_REGION_DAMAGE, &raw->damage_count);
 	raw->site = load_table(rd, MT_REGION_SITES, &raw->site_count);
 	raw->node = load_table(rd, MT_REGION_NODES, &raw->node_count);
 	raw->module = load_table(rd, MT_REGION_MODULES, &raw->module_count);
@@ -456,7 +460,7 @@ static int load_raw_stacks(struct mt_mtk_reader *rd)
 	raw->regime = load_table(rd, MT_REGION_REGIMES, &raw->regime_count);
 	if (!raw->cell || !raw->thread || !raw->hist || !raw->site || !raw->node || !raw->module ||
 	    !raw->heap || !raw->label || !raw->sampled || !raw->stats || !raw->big ||
-	    !raw->change || !raw->error || !raw->regime)
+	    !raw->change || !raw->error || !raw->damage || !raw->regime)
 		return -ENOMEM;
 	raw->header.threads_seen = 0; /* none is missed */
 	return load_strings(rd);

@@ -216,6 +216,7 @@ static void sum_process(struct mt_profile *p, const struct mt_mtk_raw *raw)
 		p->reallocs += t->reallocs;
 		p->unknown_frees += t->unknown_frees;
 		p->failed_allocs += t->failed_allocs;
+		p->mismatched_frees += raw->thread[i].mismatched_frees;
 	}
 	p->live_count = minus(p->totals.allocs, p->totals.frees);
 	p->live_bytes = minus(p->totals.bytes, p->totals.freed_bytes);

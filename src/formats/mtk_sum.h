@@ -29,10 +29,11 @@ struct mt_mtk_raw {
 	struct mt_state_big *big;
 	struct mt_state_change *change;
 	struct mt_state_error *error;
+	struct mt_state_damage *damage;
 	uint32_t cell_count, hist_count, site_count, thread_count;
 	uint32_t module_count, node_count, heap_count, label_count;
 	uint32_t regime_count, sampled_count, stats_count, big_count, change_count;
-	uint32_t error_count;
+	uint32_t error_count, damage_count;
 };
 
 /*

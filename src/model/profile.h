@@ -183,7 +183,7 @@ struct mt_profile_change {
 	const char *text;       /* of kinds that have one; else "" */
 };
 
-/* Who did something to a guarded block, and when. */
+/* Who did something to a block, and when. */
 struct mt_profile_actor {
 	uint32_t tid;    /* 0: nobody did, or it is not known */
 	uint32_t thread; /* thread index, 0: none */
@@ -191,7 +191,30 @@ struct mt_profile_actor {
 	uint64_t ns;
 };
 
-/* A wrong use of a block that was placed between inaccessible pages. */
+/* The block beside one that was used wrongly; bytes before or behind it are not its own. */
+struct mt_profile_neighbour {
+	uint64_t start; /* 0: none is near */
+	uint64_t bytes;
+	uint32_t node; /* who allocated it, 0: not known */
+	bool is_freed; /* and held back since */
+};
+
+enum { MT_PROFILE_WINDOW = 256 };
+
+/* The bytes around an error of check mode. */
+struct mt_profile_damage {
+	uint64_t first, last; /* addresses of the changed bytes, both included; 0: none */
+	uint64_t count;       /* of them that are changed */
+	uint8_t expected;     /* what each should be */
+	uint32_t word_node;   /* a frame of no stack: where in a module the first changed word
+				 points to; 0: to none */
+	uint64_t window_start; /* address of window[0] */
+	uint32_t window_bytes; /* that are known */
+	struct mt_profile_neighbour before, after;
+	uint8_t window[MT_PROFILE_WINDOW];
+};
+
+/* A wrong use of a block that was placed between inaccessible pages, or is checked. */
 struct mt_profile_error {
 	uint32_t kind;   /* enum mt_state_error_kind */
 	uint32_t access; /* enum mt_state_access */
@@ -199,6 +222,10 @@ struct mt_profile_error {
 	uint32_t signal; /* 0: none */
 	uint64_t address, block, block_bytes, pc;
 	struct mt_profile_actor use, alloc, free; /* free.tid 0: the block was live */
+	uint32_t call, alloc_call; /* enum mt_state_call: found the error, made the block; 0: not
+				      known */
+	uint32_t tag;              /* what stands in place of the header's mark */
+	const struct mt_profile_damage *damage; /* NULL: not known */
 };
 
 struct mt_profile_heap {
@@ -244,6 +271,7 @@ struct mt_profile {
 	 */
 	struct mt_profile_counts totals, stats_counts;
 	uint64_t reallocs, unknown_frees, failed_allocs;
+	uint64_t mismatched_frees;         /* check mode; they are among the errors as well */
 	uint64_t live_count, live_bytes;   /* by the counters: allocs - frees */
 	uint64_t block_count, block_bytes; /* by the block table, malloc heap, but for samples */
 	uint64_t sample_blocks;            /* samples in the block table, malloc heap */
@@ -283,7 +311,7 @@ struct mt_profile {
 	struct mt_profile_big *big;       /* from 0 */
 	struct mt_profile_change *change; /* from 0, in order of time */
 
-	/* wrong uses of guarded blocks, in the order in which they were found */
+	/* wrong uses of guarded or checked blocks, in the order in which they were found */
 	uint32_t error_count;
 	struct mt_profile_error *error;       /* from 0 */
 	uint32_t guard_slots;                 /* of the pool, 0: there is none */

@@ -71,11 +71,13 @@ int main(int argc, char **argv)
 	mt_auto(mtk_builder) struct mtk_builder *sampled = mtk_builder_sampled();
 	mt_auto(mtk_builder) struct mtk_builder *counted = mtk_builder_counted();
 	mt_auto(mtk_builder) struct mtk_builder *guarded = mtk_builder_guarded();
+	mt_auto(mtk_builder) struct mtk_builder *checked = mtk_builder_checked();
 	int failed = write_builder(argv[1], "sample", sample);
 	failed |= write_builder(argv[1], "bare", bare);
 	failed |= write_builder(argv[1], "sampled", sampled);
 	failed |= write_builder(argv[1], "counted", counted);
 	failed |= write_builder(argv[1], "guarded", guarded);
+	failed |= write_builder(argv[1], "checked", checked);
 	failed |= write_damaged(argv[1]);
 	return failed ? 1 : 0;
 }

@@ -59,6 +59,15 @@ static void look_at_actor(const struct mt_profile *p, const struct mt_profile_ac
 		abort();
 }
 
+static void look_at_damage(const struct mt_profile *p, const struct mt_profile_damage *d)
+{
+	if (d->word_node >= p->node_count || d->before.node >= p->node_count ||
+	    d->after.node >= p->node_count || d->window_bytes > sizeof(d->window) ||
+	    d->first > d->last || (!d->first && d->count) ||
+	    d->window_start + d->window_bytes < d->window_start)
+		abort();
+}
+
 static void look_at_errors(const struct mt_profile *p)
 {
 	for (uint32_t i = 0; i < p->error_count; i++) {
@@ -66,8 +75,11 @@ static void look_at_errors(const struct mt_profile *p)
 		look_at_actor(p, &e->use);
 		look_at_actor(p, &e->alloc);
 		look_at_actor(p, &e->free);
-		if (!e->kind || e->kind > MT_ERROR_WILD || e->access > MT_ACCESS_WRITE)
+		if (!e->kind || e->kind > MT_ERROR_HEADER || e->access > MT_ACCESS_WRITE ||
+		    e->call > MT_CALL_USABLE_SIZE || e->alloc_call > MT_CALL_USABLE_SIZE)
 			abort();
+		if (e->damage)
+			look_at_damage(p, e->damage);
 	}
 }
 

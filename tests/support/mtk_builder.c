@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Kinds up to LABELS are in every file; those behind it only when something was added to them. */
-enum { KINDS = MT_REGION_ERRORS + 1, KINDS_ALWAYS = MT_REGION_LABELS + 1, UNIT_SHIFT = 21 };
+enum { KINDS = MT_REGION_DAMAGE + 1, KINDS_ALWAYS = MT_REGION_LABELS + 1, UNIT_SHIFT = 21 };
 
 static const uint32_t elem_bytes[KINDS] = {
 	[MT_REGION_STRINGS] = 1,
@@ -32,6 +32,7 @@ static const uint32_t elem_bytes[KINDS] = {
 	[MT_REGION_CHANGES] = sizeof(struct mt_state_change),
 	[MT_REGION_REQUEST] = 1,
 	[MT_REGION_ERRORS] = sizeof(struct mt_state_error),
+	[MT_REGION_DAMAGE] = sizeof(struct mt_state_damage),
 };
 
 struct table {
@@ -708,6 +709,105 @@ struct mtk_builder *mtk_builder_guarded(void)
 			     .alloc = {4242, 1, 150, made},
 			     .free = {4242, 1, 180, gone},
 		     });
+	return b;
+}
+
+/* What is around `start`: zeros, `bytes` of text at first, and 0xbb up to `last`. */
+static uint32_t add_damage(struct mtk_builder *b, const struct mt_state_damage *d, const void *text,
+			   size_t bytes)
+{
+	static const struct mt_state_damage unused;
+	struct mt_state_damage copy = *d;
+	copy.window_start = (d->first & ~(uint64_t)15) - 64;
+	copy.window_bytes = sizeof(copy.window);
+	memcpy(copy.window + (d->first - copy.window_start), text, bytes);
+	if (!mtk_builder_count(b, MT_REGION_DAMAGE))
+		mtk_builder_add(b, MT_REGION_DAMAGE, &unused);
+	return mtk_builder_add(b, MT_REGION_DAMAGE, &copy);
+}
+
+/* 24 bytes, of which five behind the end were written, as a free of main found. */
+static void add_overflow(struct mtk_builder *b, uint64_t block, uint32_t made, uint32_t gone)
+{
+	struct mt_state_damage d = {
+		.first = block + 24,
+		.last = block + 28,
+		.count = 5,
+		.expected = 0xbb,
+		.before = {block - 0x60, 40, made, 1},
+		.after = {block + 0x80, 100, made, 0},
+	};
+	struct mt_state_error e = {
+		.kind = MT_ERROR_OVERFLOW,
+		.access = MT_ACCESS_WRITE,
+		.flags = MT_ERROR_FOUND_LATE,
+		.address = block + 24,
+		.block = block,
+		.block_bytes = 24,
+		.use = {4242, 1, 100, gone},
+		.alloc = {4242, 1, 20, made},
+		.call = MT_CALL_FREE,
+		.alloc_call = MT_CALL_MALLOC,
+	};
+	e.damage = add_damage(b, &d, "hello", 5);
+	add_error(b, &e);
+}
+
+/* 48 bytes into which an address of the program was written after their free. */
+static void add_use_after_free(struct mtk_builder *b, uint32_t made, uint32_t gone)
+{
+	uint64_t pointer = 0x402345;
+	struct mt_state_damage d = {
+		.first = 0x7f0000005008,
+		.last = 0x7f000000500f,
+		.count = 8,
+		.expected = 0xef,
+	};
+	struct mt_state_error e = {
+		.kind = MT_ERROR_USE_AFTER_FREE,
+		.access = MT_ACCESS_WRITE,
+		.flags = MT_ERROR_FOUND_LATE,
+		.address = 0x7f0000005008,
+		.block = 0x7f0000005000,
+		.block_bytes = 48,
+		.use = {4243, 2, 300, 0},
+		.alloc = {4242, 1, 30, made},
+		.free = {4243, 2, 200, gone},
+		.alloc_call = MT_CALL_NEW,
+	};
+	e.damage = add_damage(b, &d, &pointer, sizeof(pointer));
+	add_error(b, &e);
+}
+
+struct mtk_builder *mtk_builder_checked(void)
+{
+	struct mtk_builder *b = mtk_builder_sample();
+	struct mt_state_header *h = mtk_builder_header(b);
+	uint32_t made = mtk_builder_node(b, 0x402100, /* complete */ 1, 1);
+	uint32_t gone = mtk_builder_node(b, 0x402200, 1, 1);
+	h->mode = h->first_mode = MT_MODE_CHECK;
+	add_overflow(b, 0x7f0000001000, made, gone);
+	add_overflow(b, 0x7f0000002000, made, gone);
+	add_use_after_free(b, made, gone);
+	add_error(b, &(struct mt_state_error){
+			     .kind = MT_ERROR_MISMATCH,
+			     .address = 0x7f0000006000,
+			     .block = 0x7f0000006000,
+			     .block_bytes = 7,
+			     .use = {4242, 1, 400, gone},
+			     .alloc = {4242, 1, 40, made},
+			     .call = MT_CALL_FREE,
+			     .alloc_call = MT_CALL_NEW_ARRAY,
+		     });
+	add_error(b, &(struct mt_state_error){
+			     .kind = MT_ERROR_HEADER,
+			     .flags = MT_ERROR_FATAL,
+			     .address = 0x7f0000007000,
+			     .use = {4242, 1, 500, gone},
+			     .call = MT_CALL_REALLOC,
+			     .tag = 0x41414141,
+		     });
+	((struct mt_state_thread *)mtk_builder_at(b, MT_REGION_THREADS, 1))->mismatched_frees = 1;
 	return b;
 }
 

@@ -90,6 +90,12 @@ struct mtk_builder *mtk_builder_counted(void);
  * behind 32 bytes, and a second free by the other thread. */
 struct mtk_builder *mtk_builder_guarded(void);
 
+/*
+ * As mtk_builder_sample(), in check mode, with five errors: two writes of "hello" behind 24 bytes,
+ * an address written into freed memory, new[] given to free, a header overwritten with text.
+ */
+struct mtk_builder *mtk_builder_checked(void);
+
 /* The smallest file with something in it: the worked example of docs/formats/mtk.md. */
 struct mtk_builder *mtk_builder_example(void);
 
