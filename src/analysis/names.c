@@ -84,12 +84,21 @@ static const char *word(const char *const *words, size_t count, uint32_t at, con
 const char *mt_words_call(uint32_t call)
 {
 	static const char *const words[] = {
-		[1] = "malloc",       [2] = "calloc",
-		[3] = "realloc",      [4] = "aligned allocation",
-		[5] = "operator new", [6] = "operator new[]",
-		[7] = "mmap",         [8] = "mremap",
-		[9] = "sbrk",         [10] = "custom heap",
+		[1] = "malloc",
+		[2] = "calloc",
+		[3] = "realloc",
+		[4] = "aligned allocation",
+		[5] = "operator new",
+		[6] = "operator new[]",
+		[7] = "mmap",
+		[8] = "mremap",
+		[9] = "sbrk",
+		[10] = "custom heap",
 		[11] = "strdup",
+		[12] = "free",
+		[13] = "operator delete",
+		[14] = "operator delete[]",
+		[15] = "malloc_usable_size",
 	};
 	return word(words, MT_ARRAY_LEN(words), call, "allocation");
 }
@@ -99,6 +108,27 @@ const char *mt_words_mode(uint32_t mode)
 	static const char *const words[] = {[0] = "off",    [1] = "full",  [2] = "stats",
 					    [3] = "sample", [4] = "check", [5] = "record"};
 	return word(words, MT_ARRAY_LEN(words), mode, "unknown");
+}
+
+const char *mt_words_error(uint32_t kind)
+{
+	static const char *const words[] = {
+		[1] = "heap buffer overflow", [2] = "heap buffer underflow",
+		[3] = "use after free",       [4] = "double free",
+		[5] = "invalid free",         [6] = "wild access",
+		[7] = "mismatched free",      [8] = "overwritten block header",
+	};
+	return word(words, MT_ARRAY_LEN(words), kind, "unknown error");
+}
+
+const char *mt_words_error_key(uint32_t kind)
+{
+	static const char *const keys[] = {
+		[1] = "overflow",        [2] = "underflow",    [3] = "use-after-free",
+		[4] = "double-free",     [5] = "invalid-free", [6] = "wild-access",
+		[7] = "mismatched-free", [8] = "header",
+	};
+	return word(keys, MT_ARRAY_LEN(keys), kind, "unknown");
 }
 
 const char *mt_words_stack_end(uint32_t end)

@@ -60,8 +60,11 @@ char *mt_names_function(const struct mt_names *names, const struct mt_profile *p
 const char *mt_names_base(const char *path);
 
 /* Words for the numbers that a profile keeps from the state file. Static strings, never NULL. */
-const char *mt_words_call(uint32_t call);     /* "malloc", "operator new" ... */
-const char *mt_words_mode(uint32_t mode);     /* "full" ... */
+const char *mt_words_call(uint32_t call); /* "malloc", "operator new" ... */
+const char *mt_words_mode(uint32_t mode); /* "full" ... */
+/* Kinds of memory errors: "heap buffer overflow"; "overflow", as machine formats have it. */
+const char *mt_words_error(uint32_t kind);
+const char *mt_words_error_key(uint32_t kind);
 const char *mt_words_stack_end(uint32_t end); /* "complete", "cut at the depth limit" ... */
 /* What lost[index] counts, as the object of "N ...". Plural. */
 const char *mt_words_lost(uint32_t index);

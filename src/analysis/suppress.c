@@ -24,6 +24,16 @@ enum {
 	STACK_MAX = 4096,
 };
 
+/* Errors by their number in the state file. */
+enum {
+	ERROR_FIRST = 1,
+	ERROR_LAST = 8,
+	OF_LEAKS = 1,
+	OF_ERRORS = (2 << ERROR_LAST) - 2,
+	OF_FREES = 1 << 4 | 1 << 5 | 1 << 7,
+	OF_ACCESSES = OF_ERRORS & ~OF_FREES,
+};
+
 enum part { PART_ANY, PART_FUNCTION, PART_MODULE, PART_SOURCE, PART_ELLIPSIS };
 
 struct pattern {
@@ -36,6 +46,7 @@ struct pattern {
 
 struct rule {
 	struct mt_suppress_rule shown;
+	uint32_t kinds;   /* bit 0: leaks; the others: errors of this kind */
 	bool is_sequence; /* Valgrind: from the innermost frame; else one pattern for any frame */
 	bool never;       /* match-leak-kinds: none */
 	struct pattern *pattern;
@@ -182,11 +193,15 @@ static int add_rule(struct reader *r, const struct line *text, uint32_t line_num
 	return 0;
 }
 
-/* "leak:PATTERN" as a glob over the whole text: '*' is added where no anchor stands. */
-static int read_leak_line(struct reader *r, const struct line *line, struct line pattern)
+/* "KIND:PATTERN" as a glob over the whole text: '*' is added where no anchor stands. */
+static int read_pattern_line(struct reader *r, const struct line *line, uint32_t kinds,
+			     struct line pattern)
 {
 	if (!is_text(&pattern))
-		return bad_line(r, line, "a pattern of 1 to 4096 characters after 'leak:'");
+		return bad_line(r, line,
+				kinds == OF_LEAKS
+					? "a pattern of 1 to 4096 characters after 'leak:'"
+					: "a pattern of 1 to 4096 characters after the colon");
 	const char *before = "*", *behind = "*";
 	struct line p = pattern;
 	if (*p.text == '^') {
@@ -199,7 +214,9 @@ static int read_leak_line(struct reader *r, const struct line *line, struct line
 		p.len--;
 	}
 	if (!p.len)
-		return bad_line(r, line, "more than anchors after 'leak:'");
+		return bad_line(r, line,
+				kinds == OF_LEAKS ? "more than anchors after 'leak:'"
+						  : "more than anchors after the colon");
 	char *glob = mt_arena_printf(r->s->arena, "%s%.*s%s", before, (int)p.len, p.text, behind);
 	if (!glob)
 		return mt_err_no_memory(r->err);
@@ -211,7 +228,24 @@ static int read_leak_line(struct reader *r, const struct line *line, struct line
 	}
 	int e = add_pattern(r,
 			    (struct pattern){.part = PART_ANY, .glob = glob, .literal = literal});
-	return e ? e : add_rule(r, line, r->line, (struct rule){0});
+	return e ? e : add_rule(r, line, r->line, (struct rule){.kinds = kinds});
+}
+
+/* The kinds that the word in front of the colon names, and what stands behind it; 0: none. */
+static uint32_t pattern_kinds(const struct line *line, struct line *ret_pattern)
+{
+	if (after(line, "leak:", ret_pattern))
+		return OF_LEAKS;
+	if (after(line, "error:", ret_pattern))
+		return OF_ERRORS;
+	for (uint32_t kind = ERROR_FIRST; kind <= ERROR_LAST; kind++) {
+		const char *key = mt_words_error_key(kind);
+		struct line rest;
+
+		if (after(line, key, &rest) && after(&rest, ":", ret_pattern))
+			return 1u << kind;
+	}
+	return 0;
 }
 
 /* "FILE" or "FILE:LINE" */
@@ -259,26 +293,42 @@ static int read_frame_line(struct reader *r, const struct line *line, bool *neve
 	return add_pattern(r, pattern);
 }
 
-/* "Tool,Tool:Kind": whether it is a leak of Memcheck. False in *ret_valid when there is no colon.
- */
-static bool is_leak_kind(const struct line *line, bool *ret_valid)
+/* What Memcheck calls so, as kinds of ours; 0: nothing. */
+static uint32_t memcheck_kinds(const char *kind, size_t len)
 {
-	static const char tool[] = "Memcheck", kind[] = "Leak";
+	static const struct {
+		const char *name;
+		uint32_t kinds;
+	} known[] = {
+		{"Leak", OF_LEAKS},      {"Free", OF_FREES},      {"Addr1", OF_ACCESSES},
+		{"Addr2", OF_ACCESSES},  {"Addr4", OF_ACCESSES},  {"Addr8", OF_ACCESSES},
+		{"Addr16", OF_ACCESSES}, {"Addr32", OF_ACCESSES},
+	};
+	for (size_t i = 0; i < MT_ARRAY_LEN(known); i++)
+		if (strlen(known[i].name) == len && !memcmp(kind, known[i].name, len))
+			return known[i].kinds;
+	return 0;
+}
+
+/* "Tool,Tool:Kind": the kinds, when Memcheck is among the tools; else 0. False in *ret_valid when
+ * there is no colon. */
+static uint32_t entry_kinds(const struct line *line, bool *ret_valid)
+{
+	static const char tool[] = "Memcheck";
 	const char *colon = memchr(line->text, ':', line->len);
 	*ret_valid = colon && colon > line->text;
 	if (!*ret_valid)
-		return false;
+		return 0;
 	const char *end = line->text + line->len;
-	if ((size_t)(end - colon - 1) != strlen(kind) || memcmp(colon + 1, kind, strlen(kind)))
-		return false;
+	uint32_t kinds = memcheck_kinds(colon + 1, (size_t)(end - colon - 1));
 	for (const char *name = line->text; name < colon;) {
 		const char *comma = memchr(name, ',', (size_t)(colon - name));
 		const char *stop = comma ? comma : colon;
 		if ((size_t)(stop - name) == strlen(tool) && !memcmp(name, tool, strlen(tool)))
-			return true;
+			return kinds;
 		name = stop + 1;
 	}
-	return false;
+	return 0;
 }
 
 static int entry_not_closed(struct reader *r, uint32_t start)
@@ -293,7 +343,7 @@ static bool is_brace(const struct line *line, char brace)
 	return line->len == 1 && *line->text == brace;
 }
 
-static int read_frames(struct reader *r, const struct line *name, uint32_t start, bool is_leak)
+static int read_frames(struct reader *r, const struct line *name, uint32_t start, uint32_t kinds)
 {
 	struct line line;
 	bool never = false;
@@ -301,16 +351,17 @@ static int read_frames(struct reader *r, const struct line *name, uint32_t start
 		if (is_brace(&line, '{'))
 			return bad_line(r, &line, "'}'");
 		if (is_brace(&line, '}')) {
-			if (!is_leak) {
+			if (!kinds) {
 				r->s->skipped++;
 				return 0;
 			}
 			if (!r->patterns)
 				return bad_line(r, &line, "a frame before the end of the entry");
-			return add_rule(r, name, start,
-					(struct rule){.is_sequence = true, .never = never});
+			return add_rule(
+				r, name, start,
+				(struct rule){.kinds = kinds, .is_sequence = true, .never = never});
 		}
-		if (!is_leak) /* other kinds have lines of their own */
+		if (!kinds) /* other kinds have lines of their own */
 			continue;
 		if (r->patterns >= PATTERNS_MAX)
 			return bad_line(r, &line, "at most 500 frames");
@@ -333,15 +384,16 @@ static int read_entry(struct reader *r)
 		return bad_line(r, &name, "a name for the entry");
 	if (!next_line(r, &kind))
 		return entry_not_closed(r, start);
-	bool is_leak = is_leak_kind(&kind, &valid);
+	uint32_t kinds = entry_kinds(&kind, &valid);
 	if (!valid)
 		return bad_line(r, &kind, "'Memcheck:Leak' or another 'TOOL:KIND'");
-	return read_frames(r, &name, start, is_leak);
+	return read_frames(r, &name, start, kinds);
 }
 
 static int read_lines(struct reader *r)
 {
-	struct line line, rest;
+	struct line line, pattern;
+	uint32_t kinds;
 	int e = 0;
 	while (!e && next_line(r, &line)) {
 		r->patterns = 0;
@@ -349,10 +401,12 @@ static int read_lines(struct reader *r)
 			e = bad_line(r, &line, "at most 100000 suppressions");
 		else if (is_brace(&line, '{'))
 			e = read_entry(r);
-		else if (after(&line, "leak:", &rest))
-			e = read_leak_line(r, &line, rest);
+		else if ((kinds = pattern_kinds(&line, &pattern)))
+			e = read_pattern_line(r, &line, kinds, pattern);
 		else
-			e = bad_line(r, &line, "'leak:PATTERN' or a Valgrind entry in '{' and '}'");
+			e = bad_line(r, &line,
+				     "'leak:PATTERN', 'error:PATTERN' or a Valgrind entry in '{' "
+				     "and '}'");
 	}
 	return e;
 }
@@ -469,27 +523,39 @@ static bool sequence_matches(const struct rule *rule, const struct mt_suppress_f
 	}
 }
 
-static bool rule_matches(const struct rule *rule, const struct mt_suppress_frame *frame,
-			 size_t count)
+/* Frames of one stack, and behind them those of others, for patterns alone. */
+struct frames {
+	const struct mt_suppress_frame *frame;
+	size_t first_count, count;
+};
+
+static bool rule_matches(const struct rule *rule, const struct frames *f)
 {
+	const struct mt_suppress_frame *end = f->frame + f->first_count;
+
 	if (rule->never)
 		return false;
 	if (rule->is_sequence)
-		return sequence_matches(rule, frame, frame + count, true) ||
-		       sequence_matches(rule, frame, frame + count, false);
-	for (size_t i = 0; i < count; i++)
-		if (frame_matches(rule->pattern, &frame[i]))
+		return sequence_matches(rule, f->frame, end, true) ||
+		       sequence_matches(rule, f->frame, end, false);
+	for (size_t i = 0; i < f->count; i++)
+		if (frame_matches(rule->pattern, &f->frame[i]))
 			return true;
 	return false;
+}
+
+static uint32_t match_kind(const struct mt_suppressions *s, uint32_t kinds, const struct frames *f)
+{
+	for (size_t i = 0; i < s->rules; i++)
+		if ((s->rule[i].kinds & kinds) && rule_matches(&s->rule[i], f))
+			return (uint32_t)i + 1;
+	return 0;
 }
 
 uint32_t mt_suppressions_match(const struct mt_suppressions *s,
 			       const struct mt_suppress_frame *frame, size_t count)
 {
-	for (size_t i = 0; i < s->rules; i++)
-		if (rule_matches(&s->rule[i], frame, count))
-			return (uint32_t)i + 1;
-	return 0;
+	return match_kind(s, OF_LEAKS, &(struct frames){frame, count, count});
 }
 
 /* ---- a site's stack ---- */
@@ -510,9 +576,11 @@ static int push(struct stack *stack, struct mt_suppress_frame frame)
 	return 0;
 }
 
+enum { CALL_FREE = 12 };
+
 /* The allocation function is not in the recorded stack; suppressions expect it to be the first
  * frame. */
-static int push_call(struct stack *stack, uint8_t call)
+static int push_call(struct stack *stack, uint32_t call)
 {
 	static const struct mt_suppress_frame frames[] = {
 		[1] = {.function = "malloc"},
@@ -525,6 +593,10 @@ static int push_call(struct stack *stack, uint8_t call)
 		[8] = {.function = "mremap"},
 		[9] = {.function = "sbrk"},
 		[11] = {.function = "malloc"},
+		[CALL_FREE] = {.function = "free"},
+		[13] = {.function = "operator delete(void*)", .mangled = "_ZdlPv"},
+		[14] = {.function = "operator delete[](void*)", .mangled = "_ZdaPv"},
+		[15] = {.function = "malloc_usable_size"},
 	};
 	enum { CALL_STRDUP = 11 };
 	if (call >= MT_ARRAY_LEN(frames) || !frames[call].function)
@@ -558,17 +630,49 @@ static int push_node(struct stack *stack, const struct mt_profile *p, uint32_t n
 	return e;
 }
 
+/* A function and the stack from which it was called. */
+static int push_stack(struct stack *stack, const struct mt_profile *p, uint32_t call,
+		      uint32_t innermost, const struct mt_names *names)
+{
+	mt_auto(free) uint32_t *node = mt_alloc(STACK_MAX * sizeof(*node));
+	if (!node)
+		return -ENOMEM;
+	uint32_t count = mt_profile_stack(p, innermost, node, STACK_MAX);
+	int e = push_call(stack, call);
+	for (uint32_t i = 0; i < count && !e; i++)
+		e = push_node(stack, p, node[i], names);
+	return e;
+}
+
+int mt_suppressions_match_error(const struct mt_suppressions *s, const struct mt_profile *p,
+				const struct mt_profile_error *error, const struct mt_names *names,
+				uint32_t *ret_rule)
+{
+	struct stack stack = {0};
+	uint32_t kinds = 1u << error->kind, call = error->call;
+	/* guarded samples do not say with which function an address was freed */
+	if (!call && (kinds & OF_FREES))
+		call = CALL_FREE;
+	bool by_free = !error->use.node && error->free.node;
+	int e = by_free ? push_stack(&stack, p, CALL_FREE, error->free.node, names)
+			: push_stack(&stack, p, call, error->use.node, names);
+	size_t first_count = stack.count;
+	if (!e && error->alloc.node)
+		e = push_stack(&stack, p, error->alloc_call, error->alloc.node, names);
+	if (!e && error->free.node)
+		e = push_stack(&stack, p, CALL_FREE, error->free.node, names);
+	if (!e)
+		*ret_rule = match_kind(s, kinds,
+				       &(struct frames){stack.frame, first_count, stack.count});
+	free(stack.frame);
+	return e;
+}
+
 int mt_suppressions_match_site(const struct mt_suppressions *s, const struct mt_profile *p,
 			       uint32_t site, const struct mt_names *names, uint32_t *ret_rule)
 {
 	struct stack stack = {0};
-	mt_auto(free) uint32_t *node = mt_alloc(STACK_MAX * sizeof(*node));
-	if (!node)
-		return -ENOMEM;
-	uint32_t count = mt_profile_stack(p, p->site[site].node, node, STACK_MAX);
-	int e = push_call(&stack, p->site[site].call);
-	for (uint32_t i = 0; i < count && !e; i++)
-		e = push_node(&stack, p, node[i], names);
+	int e = push_stack(&stack, p, p->site[site].call, p->site[site].node, names);
 	if (!e)
 		*ret_rule = mt_suppressions_match(s, stack.frame, stack.count);
 	free(stack.frame);

@@ -3,14 +3,17 @@
 #define MT_ANALYSIS_SUPPRESS_H
 
 /*
- * Suppressions: which leaks a report leaves out. One reader takes both common kinds, also mixed in
- *one file:
+ * Suppressions: which leaks and memory errors a report leaves out. One reader takes both common
+ * notations, also mixed in one file:
  *
  *	leak:PATTERN     as LeakSanitizer: matches when the function, source file or module of any
  *	                 frame has PATTERN in it; '*' is any text, '^' first and '$' last are
- *anchors { ... }          as Valgrind: an entry of kind Memcheck:Leak with the lines fun:, obj:,
- *src: and
- *	                 "..."; other tools' and other kinds of entries are skipped and counted
+ *	                 anchors
+ *	error:PATTERN    the same for memory errors of every kind, in any of their stacks; the name
+ *	                 of a kind (mt_words_error_key(): "double-free:PATTERN") for one kind alone
+ *	{ ... }          as Valgrind: an entry of kind Memcheck:Leak, Memcheck:Addr1 to Addr32 or
+ *	                 Memcheck:Free with the lines fun:, obj:, src: and "..."; other tools' and
+ *	                 other kinds of entries are skipped and counted
  *
  * Lines that are empty or begin with '#' are comments. Not thread-safe.
  */
@@ -24,6 +27,7 @@
 
 struct mt_names;
 struct mt_profile;
+struct mt_profile_error;
 struct mt_suppressions;
 
 /* One frame to match; NULL: not known. */
@@ -61,9 +65,9 @@ int mt_suppressions_read(struct mt_suppressions *s, const char *name, const char
 int mt_suppressions_read_file(struct mt_suppressions *s, const char *path, struct mt_err *err);
 
 /*
- * The first rule that matches a stack: its index + 1, or 0. Frames go from the allocation function
- * outward ("malloc" first: Valgrind's entries begin with it), inlined ones included; an entry may
- * match with or without the inlined ones.
+ * The first rule for leaks that matches a stack: its index + 1, or 0. Frames go from the allocation
+ * function outward ("malloc" first: Valgrind's entries begin with it), inlined ones included; an
+ * entry may match with or without the inlined ones.
  */
 uint32_t mt_suppressions_match(const struct mt_suppressions *s,
 			       const struct mt_suppress_frame *frame, size_t count);
@@ -75,6 +79,14 @@ uint32_t mt_suppressions_match(const struct mt_suppressions *s,
 int mt_suppressions_match_site(const struct mt_suppressions *s, const struct mt_profile *p,
 			       uint32_t site, const struct mt_names *names, uint32_t *ret_rule);
 
+/*
+ * The same for a memory error. Entries are compared with the stack of the call that failed, the
+ * function first, or of the free where nobody knows who wrote later; lines with all stacks.
+ */
+int mt_suppressions_match_error(const struct mt_suppressions *s, const struct mt_profile *p,
+				const struct mt_profile_error *e, const struct mt_names *names,
+				uint32_t *ret_rule);
+
 /* Counts one site with `count` blocks of `bytes` bytes for a rule (index + 1, as from a match). */
 void mt_suppressions_add_hit(struct mt_suppressions *s, uint32_t rule, uint64_t count,
 			     uint64_t bytes);
@@ -84,7 +96,7 @@ uint32_t mt_suppressions_count(const struct mt_suppressions *s);
 const struct mt_suppress_rule *mt_suppressions_rule(const struct mt_suppressions *s,
 						    uint32_t index);
 
-/* Valgrind entries that were read but are not about leaks. */
+/* Valgrind entries that were read but are of other kinds. */
 uint32_t mt_suppressions_skipped(const struct mt_suppressions *s);
 
 #endif

@@ -42,6 +42,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	mt_auto(mt_output) struct mt_output out;
 	struct mt_suppress_context suppress = {0};
 	struct mt_report_leaks leaks = {0};
+	uint64_t errors = 0;
 	struct mt_report r;
 	struct mt_err err = {0};
 	int code;
@@ -62,14 +63,16 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		code = mt_report_write(&r, (enum mt_report_format)o->format, &out.text, &err);
 	if (!code)
 		code = mt_output_finish(&out, &err);
-	if (!code && o->error_exitcode)
+	if (!code && o->error_exitcode) {
 		mt_report_count_leaks(&r, &leaks);
+		errors = mt_report_count_errors(&r);
+	}
 	mt_suppressions_free(suppress.suppressions);
 	if (code) {
 		mt_complain("%s", err.text);
 		return MT_EXIT_FAILED;
 	}
-	if (o->error_exitcode && (leaks.wide_sites || mt_report_count_errors(&r)))
+	if (o->error_exitcode && (leaks.wide_sites || errors))
 		return (int)o->error_exitcode;
 	return MT_EXIT_OK;
 }

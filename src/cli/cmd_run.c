@@ -40,7 +40,7 @@
 enum run_mode { MODE_FULL, MODE_SAMPLE, MODE_STATS, MODE_RECORD, MODE_CHECK };
 static const char *const mode_words[] = {"full", "sample", "stats", "record", "check"};
 enum { RECORD_BUFFERS_MOST = 1 << 30 };
-enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_PEAK, REPORT_NONE };
+enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_PEAK, REPORT_ERRORS, REPORT_NONE };
 
 struct run_options {
 	int mode, follow, report, format, record_keep, guard_side, on_error;
@@ -256,9 +256,9 @@ static const struct mt_option options[] = {
 	 .argument = "WHAT",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = AT(report),
-	 .choices = "leaks|summary|peak|none",
+	 .choices = "leaks|summary|peak|errors|none",
 	 .help = "report at the end: leaks (default), summary (totals only), peak (what was live "
-		 "when most was) or none"},
+		 "when most was), errors (memory errors with all their stacks and bytes) or none"},
 	{.name = "dump-at-max",
 	 .kind = MT_OPTION_SET,
 	 .offset = AT(report),
@@ -763,6 +763,7 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 	static const enum mt_show shows[] = {[REPORT_LEAKS] = MT_SHOW_LEAKS,
 					     [REPORT_SUMMARY] = MT_SHOW_SUMMARY,
 					     [REPORT_PEAK] = MT_SHOW_PEAK,
+					     [REPORT_ERRORS] = MT_SHOW_ERRORS,
 					     [REPORT_NONE] = MT_SHOW_LEAKS};
 	struct mt_report_leaks leaks = {0};
 	struct mt_report report = {
@@ -775,6 +776,7 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 		.color = is_text && !o->report_file && mt_load_is_color(stderr),
 		.names = &loaded->names,
 		.is_suppressed = mt_load_is_suppressed,
+		.is_error_suppressed = mt_load_is_error_suppressed,
 		.suppress_context = &suppress,
 		.stop = mt_load_stop(),
 	};

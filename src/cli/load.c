@@ -466,7 +466,7 @@ struct mt_suppressions *mt_load_suppressions(const struct mt_text_list *files, b
 		code = mt_suppressions_read_file(s, files->text[i], err);
 	if (!code && mt_suppressions_skipped(s))
 		mt_complain("%" PRIu32 " suppressions are of other tools or kinds than "
-			    "Memcheck:Leak and not used",
+			    "Memcheck's Leak, Addr and Free and not used",
 			    mt_suppressions_skipped(s));
 	if (code) {
 		mt_suppressions_free(s);
@@ -481,4 +481,13 @@ bool mt_load_is_suppressed(void *context, const struct mt_profile *p, uint32_t s
 	uint32_t rule = 0;
 
 	return !mt_suppressions_match_site(c->suppressions, p, site, c->names, &rule) && rule;
+}
+
+bool mt_load_is_error_suppressed(void *context, const struct mt_profile *p,
+				 const struct mt_profile_error *e)
+{
+	struct mt_suppress_context *c = context;
+	uint32_t rule = 0;
+
+	return !mt_suppressions_match_error(c->suppressions, p, e, c->names, &rule) && rule;
 }

@@ -109,12 +109,14 @@ int mt_loaded_symbolize(struct mt_loaded *l, const struct mt_load_symbols *o, st
 struct mt_suppressions *mt_load_suppressions(const struct mt_text_list *files, bool no_defaults,
 					     struct mt_err *err);
 
-/* What mt_report.is_suppressed calls; the object is mt_report.suppress_context. */
+/* What mt_report.is_suppressed and is_error_suppressed call, with mt_report.suppress_context. */
 struct mt_suppress_context {
 	struct mt_suppressions *suppressions;
 	const struct mt_names *names;
 };
 bool mt_load_is_suppressed(void *context, const struct mt_profile *p, uint32_t site);
+bool mt_load_is_error_suppressed(void *context, const struct mt_profile *p,
+				 const struct mt_profile_error *e);
 
 /* Becomes not 0 at Ctrl-C, once mt_load_catch_interrupt() was called. */
 const volatile int *mt_load_stop(void);

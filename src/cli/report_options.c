@@ -47,6 +47,7 @@ int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded 
 		.series = (const struct mt_series *const *)loaded->series,
 		.spark = is_text && !o->output ? mt_load_spark(stdout) : MT_SPARK_NONE,
 		.is_suppressed = mt_load_is_suppressed,
+		.is_error_suppressed = mt_load_is_error_suppressed,
 		.suppress_context = suppress,
 		.stop = mt_load_stop(),
 	};

@@ -203,11 +203,11 @@ enum { MT_PROFILE_WINDOW = 256 };
 
 /* The bytes around an error of check mode. */
 struct mt_profile_damage {
-	uint64_t first, last; /* addresses of the changed bytes, both included; 0: none */
-	uint64_t count;       /* of them that are changed */
-	uint8_t expected;     /* what each should be */
-	uint32_t word_node;   /* a frame of no stack: where in a module the first changed word
-				 points to; 0: to none */
+	uint64_t first, last;  /* addresses of the changed bytes, both included; 0: none */
+	uint64_t count;        /* of them that are changed */
+	uint8_t expected;      /* what each should be */
+	uint32_t word_node;    /* a frame of no stack: where in a module the first changed word
+				  points to; 0: to none */
 	uint64_t window_start; /* address of window[0] */
 	uint32_t window_bytes; /* that are known */
 	struct mt_profile_neighbour before, after;

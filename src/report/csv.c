@@ -8,6 +8,7 @@
 #include "base/escape.h"
 #include "model/profile.h"
 #include "report/basis.h"
+#include "report/errors.h"
 #include "report/text_show.h"
 
 #include <errno.h>
@@ -39,7 +40,7 @@ void mt_csv_number(struct mt_buf *out, uint64_t number, bool last)
 	mt_buf_printf(out, "%" PRIu64 "%c", number, last ? '\n' : ',');
 }
 
-static void emit_line(void *context, const struct mt_stack_line *line)
+void mt_csv_stack_line(void *context, const struct mt_stack_line *line)
 {
 	struct mt_buf *out = context;
 
@@ -56,7 +57,7 @@ void mt_csv_stack(const struct mt_report *r, const struct mt_row *row, struct mt
 {
 	mt_auto(mt_buf) struct mt_buf text = {0};
 
-	mt_stack_each(r, row, emit_line, &text);
+	mt_stack_each(r, row, mt_csv_stack_line, &text);
 	out->failed |= text.failed;
 	mt_csv_field(out, mt_buf_text(&text), last);
 }
@@ -220,6 +221,8 @@ int mt_report_csv(const struct mt_report *r, struct mt_buf *out, struct mt_err *
 	case MT_SHOW_THREADS:
 		add_threads(r, out);
 		return 0;
+	case MT_SHOW_ERRORS:
+		return mt_errors_csv(r, out) ? mt_err_no_memory(err) : 0;
 	case MT_SHOW_HEAPS:
 		return add_heaps(r, out) ? mt_err_no_memory(err) : 0;
 	default:

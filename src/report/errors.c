@@ -1,65 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory errors for people and programs. An error has up to three call stacks: the access (or the
- * wrong free), the allocation of the block, and its free.
+ * Memory errors for people. An error has up to three call stacks: the access (or the wrong free, or
+ * the call that found traces), the allocation of the block, and its free.
  */
 #include "report/errors.h"
 
-#include "base/escape.h"
 #include "base/units.h"
 #include "model/profile.h"
-#include "report/json_report.h"
+#include "report/error_bytes.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-/* As in the state file; the report does not know that format. */
-enum {
-	KIND_OVERFLOW = 1,
-	KIND_UNDERFLOW,
-	KIND_USE_AFTER_FREE,
-	KIND_DOUBLE_FREE,
-	KIND_INVALID_FREE,
-	KIND_WILD,
-	KINDS
-};
-enum { READS = 1, WRITES = 2 };
-enum { FOUND_LATE = 1, INHERITED = 2, FATAL = 4 };
+enum { MODE_CHECK = 4 }; /* as in the state file */
+enum { FIRST_SHOWN = 3, PLACES_SHOWN = 3 };
 
-static const char *kind_words(uint32_t kind)
+bool mt_errors_is_check(const struct mt_report *r)
 {
-	static const char *const words[KINDS] = {
-		[KIND_OVERFLOW] = "heap buffer overflow",
-		[KIND_UNDERFLOW] = "heap buffer underflow",
-		[KIND_USE_AFTER_FREE] = "use after free",
-		[KIND_DOUBLE_FREE] = "double free",
-		[KIND_INVALID_FREE] = "invalid free",
-		[KIND_WILD] = "wild access",
-	};
-	return kind < KINDS && words[kind] ? words[kind] : "unknown error";
-}
-
-static const char *kind_key(uint32_t kind)
-{
-	static const char *const keys[KINDS] = {
-		[KIND_OVERFLOW] = "overflow",
-		[KIND_UNDERFLOW] = "underflow",
-		[KIND_USE_AFTER_FREE] = "use-after-free",
-		[KIND_DOUBLE_FREE] = "double-free",
-		[KIND_INVALID_FREE] = "invalid-free",
-		[KIND_WILD] = "wild-access",
-	};
-	return kind < KINDS && keys[kind] ? keys[kind] : "unknown";
-}
-
-static const char *access_key(uint32_t access)
-{
-	return access == READS ? "read" : access == WRITES ? "write" : "unknown";
-}
-
-static bool is_free(const struct mt_profile_error *e)
-{
-	return e->kind == KIND_DOUBLE_FREE || e->kind == KIND_INVALID_FREE;
+	for (uint32_t i = 0; i < r->profile_count; i++)
+		if (r->profiles[i]->mode == MODE_CHECK)
+			return true;
+	return false;
 }
 
 bool mt_errors_were_looked_for(const struct mt_report *r)
@@ -67,57 +30,95 @@ bool mt_errors_were_looked_for(const struct mt_report *r)
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		if (r->profiles[i]->guard_slots || r->profiles[i]->error_count)
 			return true;
-	return false;
+	return mt_errors_is_check(r);
 }
 
-uint64_t mt_errors_count(const struct mt_report *r)
+uint64_t mt_report_count_errors(const struct mt_report *r)
 {
+	mt_auto(mt_error_list) struct mt_error_list l;
 	uint64_t count = 0;
 
+	if (!mt_error_list_make(r, &l))
+		return l.errors + l.refused;
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		count += r->profiles[i]->error_count;
 	return count;
 }
 
-uint64_t mt_report_count_errors(const struct mt_report *r)
+static const char *plural(uint64_t count)
 {
-	return mt_errors_count(r);
+	return count == 1 ? "" : "s";
 }
 
-/* Errors that the table had no room for. */
-static uint64_t count_refused(const struct mt_report *r)
-{
-	enum { ERRORS_REGION = 19 };
-	uint64_t count = 0;
-
-	for (uint32_t i = 0; i < r->profile_count; i++)
-		count += r->profiles[i]->region_refused[ERRORS_REGION];
-	return count;
-}
-
-/* ---- text ---- */
+/* ---- one error ---- */
 
 /* Where the address lies, seen from the block. */
 static void add_place(const struct mt_profile_error *e, struct mt_buf *out)
 {
 	uint64_t end = e->block + e->block_bytes;
-	const char *s = e->block_bytes == 1 ? "" : "s";
+	uint64_t off;
 
-	if (!e->block)
+	if (!e->block) {
 		mt_buf_adds(out, "where no block is");
-	else if (e->address < e->block)
-		mt_buf_printf(out, "%" PRIu64 " bytes before a block of %" PRIu64 " byte%s",
-			      e->block - e->address, e->block_bytes, s);
-	else if (e->address >= end)
-		mt_buf_printf(out,
-			      "%" PRIu64 " bytes behind the end of a block of %" PRIu64 " byte%s",
-			      e->address - end, e->block_bytes, s);
-	else if (e->address == e->block)
-		mt_buf_printf(out, "at the start of a block of %" PRIu64 " byte%s", e->block_bytes,
-			      s);
+		return;
+	}
+	if (e->address < e->block) {
+		off = e->block - e->address;
+		mt_buf_printf(out, "%" PRIu64 " byte%s before", off, plural(off));
+	} else if (e->address >= end && e->block_bytes) {
+		off = e->address - end;
+		mt_buf_printf(out, "%" PRIu64 " byte%s after", off, plural(off));
+	} else if (e->address == e->block) {
+		mt_buf_adds(out, "at the start of");
+	} else {
+		off = e->address - e->block;
+		mt_buf_printf(out, "%" PRIu64 " byte%s inside", off, plural(off));
+	}
+	mt_buf_printf(out, " a block of %" PRIu64 " byte%s", e->block_bytes,
+		      plural(e->block_bytes));
+}
+
+static void add_mismatch(const struct mt_profile_error *e, struct mt_buf *out)
+{
+	mt_buf_printf(out, "a block of %" PRIu64 " byte%s from %s is given to %s", e->block_bytes,
+		      plural(e->block_bytes), mt_words_call(e->alloc_call), mt_words_call(e->call));
+}
+
+/* The mark in a header that is not ours any more. */
+static void add_header(const struct mt_profile_error *e, struct mt_buf *out)
+{
+	if (e->block)
+		mt_buf_printf(out, "that of a block of %" PRIu64 " byte%s", e->block_bytes,
+			      plural(e->block_bytes));
 	else
-		mt_buf_printf(out, "%" PRIu64 " bytes into a block of %" PRIu64 " byte%s",
-			      e->address - e->block, e->block_bytes, s);
+		mt_buf_adds(out, "in front of an address");
+	if (!e->tag)
+		return;
+	mt_buf_printf(out, ", 0x%" PRIx32 " in place of its mark", e->tag);
+	for (unsigned i = 0; i < sizeof(e->tag); i++) {
+		unsigned char c = (unsigned char)(e->tag >> 8 * i);
+
+		if (c < ' ' || c >= 0x7f)
+			return;
+	}
+	mt_buf_printf(out, " (the text \"%.4s\")", (const char *)&e->tag);
+}
+
+static void add_what(const struct mt_profile_error *e, struct mt_buf *out)
+{
+	mt_buf_printf(out, "%s: ", mt_words_error(e->kind));
+	if (e->kind == MT_ERROR_KIND_MISMATCH) {
+		add_mismatch(e, out);
+	} else if (e->kind == MT_ERROR_KIND_HEADER) {
+		add_header(e, out);
+	} else if (mt_error_is_free(e)) {
+		mt_buf_printf(out, "%s of an address ", e->call ? mt_words_call(e->call) : "free");
+		add_place(e, out);
+	} else {
+		if (e->access)
+			mt_buf_printf(out, "%s ", mt_error_access_key(e->access));
+		add_place(e, out);
+	}
 }
 
 static void add_actor(const struct mt_report *r, const struct mt_profile *p, const char *what,
@@ -137,92 +138,204 @@ static void add_actor(const struct mt_report *r, const struct mt_profile *p, con
 		mt_buf_adds(out, "    (call stack not known)\n");
 }
 
-static const char *use_words(const struct mt_profile_error *e)
+/* What `use` did. */
+static void use_words(const struct mt_profile_error *e, char *text, size_t len)
 {
-	if (e->flags & FOUND_LATE)
-		return "found when it was freed,";
-	if (is_free(e))
-		return "freed";
-	return e->access == READS ? "read" : e->access == WRITES ? "written" : "accessed";
+	if (e->call && e->flags & MT_ERROR_IS_LATE)
+		snprintf(text, len, "found in %s", mt_words_call(e->call));
+	else if (e->flags & MT_ERROR_IS_LATE)
+		snprintf(text, len, "found when it was %s,",
+			 e->free.tid ? "looked at later" : "freed");
+	else if (e->call)
+		snprintf(text, len, "given to %s", mt_words_call(e->call));
+	else if (mt_error_is_free(e))
+		snprintf(text, len, "freed");
+	else
+		snprintf(text, len, "%s",
+			 e->access == MT_ERROR_READS    ? "read"
+			 : e->access == MT_ERROR_WRITES ? "written"
+							: "accessed");
 }
 
-static void add_error(const struct mt_report *r, const struct mt_profile *p,
-		      const struct mt_profile_error *e, uint64_t rank, struct mt_buf *out)
+/* Nobody was at work when a freed block was found changed: only who looked. */
+static bool has_use(const struct mt_profile_error *e)
 {
-	mt_buf_printf(out, "\n%" PRIu64 ". %s%s%s: ", rank, mt_text_strong(r), kind_words(e->kind),
-		      mt_text_end(r));
-	if (!is_free(e) && e->access)
-		mt_buf_printf(out, "%s ", access_key(e->access));
-	else if (is_free(e))
-		mt_buf_adds(out, "free of an address ");
-	add_place(e, out);
-	mt_buf_adds(out, e->flags & FATAL ? "; the program was not let go on\n" : "\n");
+	return e->use.node || !(e->flags & MT_ERROR_IS_LATE) || !e->free.tid;
+}
+
+static void add_actors(const struct mt_report *r, const struct mt_error_group *g,
+		       struct mt_buf *out)
+{
+	const struct mt_profile_error *e = g->first;
+	char words[64], time[MT_UNITS_TEXT_MAX];
+
+	use_words(e, words, sizeof(words));
+	if (has_use(e))
+		add_actor(r, g->p, words, &e->use, out);
+	else
+		mt_buf_printf(out,
+			      "   found in the freed block %s after the start; who wrote is not "
+			      "known\n",
+			      mt_units_time(e->use.ns, time));
+	if (e->alloc.tid) {
+		snprintf(words, sizeof(words), "allocated%s%s%s", e->alloc_call ? " with " : "",
+			 e->alloc_call ? mt_words_call(e->alloc_call) : "",
+			 e->flags & MT_ERROR_IS_INHERITED ? " in the parent process" : "");
+		add_actor(r, g->p, words, &e->alloc, out);
+	}
+	if (e->free.tid)
+		add_actor(r, g->p, mt_error_is_free(e) ? "freed before" : "freed", &e->free, out);
+}
+
+static void add_group(const struct mt_report *r, const struct mt_error_group *g, uint64_t rank,
+		      struct mt_buf *out)
+{
+	const struct mt_profile_error *e = g->first;
+
+	mt_buf_printf(out, "\n%" PRIu64 ". %s", rank, mt_text_strong(r));
+	add_what(e, out);
+	mt_buf_printf(out, "%s%s\n", mt_text_end(r),
+		      e->flags & MT_ERROR_IS_FATAL ? "; the program was not let go on" : "");
+	if (g->count > 1)
+		mt_buf_printf(out, "   %" PRIu64 " times with the same call stacks; the first:\n",
+			      g->count);
 	if (r->profile_count > 1)
-		mt_buf_printf(out, "   in process %" PRId32 "\n", p->pid);
+		mt_buf_printf(out, "   in process %" PRId32 "\n", g->p->pid);
 	mt_buf_printf(out, "   address 0x%" PRIx64, e->address);
 	if (e->block)
 		mt_buf_printf(out, ", block at 0x%" PRIx64, e->block);
 	mt_buf_addc(out, '\n');
-	add_actor(r, p, use_words(e), &e->use, out);
-	if (e->alloc.tid)
-		add_actor(r, p,
-			  e->flags & INHERITED ? "allocated in the parent process" : "allocated",
-			  &e->alloc, out);
-	if (e->free.tid)
-		add_actor(r, p, is_free(e) ? "freed before" : "freed", &e->free, out);
+	add_actors(r, g, out);
+	mt_error_bytes_text(r, g, out);
 }
 
-static void add_head(const struct mt_report *r, struct mt_buf *out)
+/* ---- all ---- */
+
+static void add_head(const struct mt_report *r, const struct mt_error_list *l, struct mt_buf *out)
 {
-	uint64_t count[KINDS] = {0}, all = mt_errors_count(r);
 	bool has_one = false;
 
-	for (uint32_t i = 0; i < r->profile_count; i++)
-		for (uint32_t k = 0; k < r->profiles[i]->error_count; k++)
-			count[r->profiles[i]->error[k].kind % KINDS]++;
-	mt_buf_printf(out, "%s%" PRIu64 " memory error%s", mt_text_strong(r), all,
-		      all == 1 ? "" : "s");
-	for (uint32_t i = 1; i < KINDS; i++)
-		if (count[i]) {
-			mt_buf_printf(out, "%s%" PRIu64 " %s", has_one ? ", " : ": ", count[i],
-				      kind_words(i));
+	mt_buf_printf(out, "%s%" PRIu64 " memory error%s", mt_text_strong(r), l->errors,
+		      plural(l->errors));
+	for (uint32_t i = 1; i < MT_ERROR_KINDS; i++)
+		if (l->of_kind[i]) {
+			mt_buf_printf(out, "%s%" PRIu64 " %s", has_one ? ", " : ": ", l->of_kind[i],
+				      mt_words_error(i));
 			has_one = true;
 		}
 	mt_buf_printf(out, "%s\n", mt_text_end(r));
-	if (count_refused(r))
+	if (l->refused)
 		mt_buf_printf(out, "  and %" PRIu64 " more that the table had no room for\n",
-			      count_refused(r));
+			      l->refused);
+	if (l->suppressed)
+		mt_buf_printf(out, "  suppressed and not shown: %" PRIu64 " error%s\n",
+			      l->suppressed, plural(l->suppressed));
 }
 
-static void add_errors(const struct mt_report *r, struct mt_buf *out)
+static void add_groups(const struct mt_report *r, const struct mt_error_list *l, struct mt_buf *out)
 {
-	uint64_t rank = 0, all = mt_errors_count(r);
+	const struct mt_error_group *g;
+	uint64_t rank = 0, hidden = 0;
 
-	for (uint32_t i = 0; i < r->profile_count; i++)
-		for (uint32_t k = 0; k < r->profiles[i]->error_count; k++)
-			if (++rank <= r->top || !r->top)
-				add_error(r, r->profiles[i], &r->profiles[i]->error[k], rank, out);
-	if (r->top && all > r->top)
-		mt_buf_printf(out, "\n%" PRIu64 " more errors (--top=0 shows all)\n", all - r->top);
+	for (uint32_t pos = 0; (g = mt_error_list_next(l, &pos));) {
+		if (++rank <= r->top || !r->top)
+			add_group(r, g, rank, out);
+		else
+			hidden += g->count;
+	}
+	if (hidden)
+		mt_buf_printf(out, "\n%" PRIu64 " more error%s (--top=0 shows all)\n", hidden,
+			      plural(hidden));
 }
 
-void mt_errors_text(const struct mt_report *r, struct mt_buf *out)
+int mt_errors_text(const struct mt_report *r, struct mt_buf *out)
 {
-	add_head(r, out);
+	mt_auto(mt_error_list) struct mt_error_list l;
+
+	if (mt_error_list_make(r, &l))
+		return -ENOMEM;
+	add_head(r, &l, out);
 	mt_errors_text_pool(r, out);
-	add_errors(r, out);
+	add_groups(r, &l, out);
+	return 0;
 }
 
-void mt_errors_text_first(const struct mt_report *r, struct mt_buf *out)
+/* ---- in front of leaks ---- */
+
+void mt_errors_unreliable(const struct mt_report *r, const struct mt_error_list *l,
+			  struct mt_buf *out)
 {
-	if (!mt_errors_count(r))
+	const struct mt_error_group *g;
+	uint64_t named = 0, shown = 0;
+	mt_auto(mt_buf) struct mt_buf text = {0}; /* out may have been handed on */
+
+	if (!l->corruptions)
 		return;
-	add_head(r, out);
-	if (r->show != MT_SHOW_SUMMARY) {
-		add_errors(r, out);
+	mt_buf_printf(&text, "leak report unreliable: %" PRIu64 " corruption error%s",
+		      l->corruptions, plural(l->corruptions));
+	for (uint32_t pos = 0; (g = mt_error_list_next(l, &pos)) && shown < PLACES_SHOWN;) {
+		mt_auto(mt_buf) struct mt_buf place = {0};
+
+		if (!mt_error_is_corruption(g->first) || !mt_error_place(g->first))
+			continue;
+		named += g->count;
+		mt_error_frame(r, g->p, mt_error_place(g->first), &place);
+		if (strstr(mt_buf_text(&text), mt_buf_text(&place)))
+			continue;
+		mt_buf_adds(&text, shown++ ? ", " : " at ");
+		mt_buf_adds(&text, mt_buf_text(&place));
+	}
+	if (named && named < l->corruptions)
+		mt_buf_printf(&text, ", and %" PRIu64 " more", l->corruptions - named);
+	mt_buf_adds(out, mt_buf_text(&text));
+	out->failed |= text.failed;
+}
+
+/* One line a group. */
+static void add_lines(const struct mt_report *r, const struct mt_error_list *l, struct mt_buf *out)
+{
+	const struct mt_error_group *g;
+	uint64_t rank = 0;
+
+	for (uint32_t pos = 0; (g = mt_error_list_next(l, &pos)) && rank < FIRST_SHOWN;) {
+		mt_buf_printf(out, "  %" PRIu64 ". ", ++rank);
+		add_what(g->first, out);
+		if (mt_error_place(g->first)) {
+			mt_buf_adds(out, ", ");
+			mt_error_frame(r, g->p, mt_error_place(g->first), out);
+		}
+		if (g->count > 1)
+			mt_buf_printf(out, ", %" PRIu64 " times", g->count);
 		mt_buf_addc(out, '\n');
 	}
+	mt_buf_adds(out, "  call stacks and bytes: 'memtrack report --show=errors' of this file\n");
 }
+
+int mt_errors_text_first(const struct mt_report *r, struct mt_buf *out)
+{
+	mt_auto(mt_error_list) struct mt_error_list l;
+
+	if (mt_error_list_make(r, &l))
+		return -ENOMEM;
+	if (!l.errors && !l.suppressed && !l.refused)
+		return 0;
+	add_head(r, &l, out);
+	if (l.corruptions) {
+		mt_buf_adds(out, mt_text_warn(r));
+		mt_errors_unreliable(r, &l, out);
+		mt_buf_printf(out, "%s\n", mt_text_end(r));
+	}
+	if (r->show == MT_SHOW_SUMMARY || !l.errors)
+		return 0;
+	if (mt_errors_is_check(r))
+		add_lines(r, &l, out);
+	else
+		add_groups(r, &l, out);
+	mt_buf_addc(out, '\n');
+	return 0;
+}
+
+/* ---- the pool of guarded samples ---- */
 
 struct pool {
 	uint64_t slots, bytes, placed, refused;
@@ -249,7 +362,7 @@ void mt_errors_text_pool(const struct mt_report *r, struct mt_buf *out)
 	if (!sum.slots)
 		return;
 	mt_buf_printf(out, "  guarded    %s sample%s", mt_units_count(sum.placed, text),
-		      sum.placed == 1 ? "" : "s");
+		      plural(sum.placed));
 	mt_buf_printf(out, ", in a pool of %s slots", mt_units_count(sum.slots, text));
 	mt_buf_printf(out, " that takes %s at most", mt_units_size(sum.bytes, text));
 	if (sum.refused)
@@ -258,125 +371,40 @@ void mt_errors_text_pool(const struct mt_report *r, struct mt_buf *out)
 	mt_buf_addc(out, '\n');
 }
 
-/* ---- JSON ---- */
-
-static void json_actor(const struct mt_report *r, const struct mt_profile *p, const char *name,
-		       const struct mt_profile_actor *a, struct mt_json *j)
+static void json_counts(const struct mt_error_list *l, struct mt_json *j)
 {
-	if (!a->tid)
-		return;
-	mt_json_open(j, name, '{');
-	mt_json_u64(j, "tid", a->tid);
-	mt_json_string(j, "thread", p->thread[a->thread].name);
-	mt_json_u64(j, "time_ns", a->ns);
-	if (r->stack && a->node) {
-		mt_json_open(j, "frames", '[');
-		mt_stack_each_at(r, p, a->node, mt_json_frame, j);
-		mt_json_close(j, ']');
-		mt_json_string(j, "stack_end", mt_words_stack_end(p->node[a->node].end));
-	}
-	mt_json_close(j, '}');
+	mt_json_u64(j, "errors", l->errors);
+	mt_json_u64(j, "errors_suppressed", l->suppressed);
+	mt_json_u64(j, "errors_not_kept", l->refused);
 }
 
-static void json_error(const struct mt_report *r, const struct mt_profile *p,
-		       const struct mt_profile_error *e, struct mt_json *j)
+int mt_errors_json_pool(const struct mt_report *r, struct mt_json *j)
 {
-	mt_json_open(j, NULL, '{');
-	mt_json_string(j, "kind", kind_key(e->kind));
-	mt_json_string(j, "access", access_key(e->access));
-	mt_json_i64(j, "pid", p->pid);
-	mt_json_hash(j, "address", e->address);
-	if (e->block) {
-		mt_json_hash(j, "block", e->block);
-		mt_json_u64(j, "block_bytes", e->block_bytes);
-		mt_json_i64(j, "offset", (int64_t)(e->address - e->block));
-	}
-	if (e->signal)
-		mt_json_u64(j, "signal", e->signal);
-	mt_json_bool(j, "found_late", e->flags & FOUND_LATE);
-	mt_json_bool(j, "inherited", e->flags & INHERITED);
-	mt_json_bool(j, "fatal", e->flags & FATAL);
-	json_actor(r, p, "use", &e->use, j);
-	json_actor(r, p, "alloc", &e->alloc, j);
-	json_actor(r, p, "free", &e->free, j);
-	mt_json_close(j, '}');
-}
-
-void mt_errors_json(const struct mt_report *r, struct mt_json *j)
-{
-	uint64_t rank = 0;
-
-	mt_json_open(j, "errors", '[');
-	for (uint32_t i = 0; i < r->profile_count; i++)
-		for (uint32_t k = 0; k < r->profiles[i]->error_count; k++)
-			if (++rank <= r->top || !r->top)
-				json_error(r, r->profiles[i], &r->profiles[i]->error[k], j);
-	mt_json_close(j, ']');
-}
-
-void mt_errors_json_pool(const struct mt_report *r, struct mt_json *j)
-{
+	mt_auto(mt_error_list) struct mt_error_list l;
 	struct pool sum = sum_pools(r);
 
-	if (!sum.slots)
-		return;
-	mt_json_open(j, "guard", '{');
-	mt_json_u64(j, "slots", sum.slots);
-	mt_json_u64(j, "bytes_at_most", sum.bytes);
-	mt_json_u64(j, "placed", sum.placed);
-	mt_json_u64(j, "refused", sum.refused);
-	mt_json_u64(j, "errors", mt_errors_count(r));
-	mt_json_u64(j, "errors_not_kept", count_refused(r));
-	mt_json_close(j, '}');
-}
+	if (mt_error_list_make(r, &l))
+		return -ENOMEM;
+	if (sum.slots) {
+		mt_json_open(j, "guard", '{');
+		mt_json_u64(j, "slots", sum.slots);
+		mt_json_u64(j, "bytes_at_most", sum.bytes);
+		mt_json_u64(j, "placed", sum.placed);
+		mt_json_u64(j, "refused", sum.refused);
+		json_counts(&l, j);
+		mt_json_close(j, '}');
+	}
+	if (mt_errors_is_check(r)) {
+		mt_auto(mt_buf) struct mt_buf text = {0};
 
-/* ---- key=value ---- */
-
-static void kv_line(void *context, const struct mt_stack_line *line)
-{
-	struct mt_buf *out = context;
-
-	mt_buf_addc(out, ' ');
-	mt_escape(out, line->file ? line->file : line->place);
-	if (line->file)
-		mt_buf_printf(out, ":%" PRIu32, line->line);
-}
-
-static void kv_actor(const struct mt_report *r, const struct mt_profile *p, const char *name,
-		     const struct mt_profile_actor *a, struct mt_buf *out)
-{
-	if (!a->tid)
-		return;
-	mt_buf_printf(out, "[ERROR] %s_tid=%" PRIu32 "\n[ERROR] %s_stack:", name, a->tid, name);
-	if (a->node)
-		mt_stack_each_at(r, p, a->node, kv_line, out);
-	mt_buf_addc(out, '\n');
-}
-
-static void kv_error(const struct mt_report *r, const struct mt_profile *p,
-		     const struct mt_profile_error *e, struct mt_buf *out)
-{
-	mt_buf_printf(out, "[ERROR] kind=%s\n[ERROR] access=%s\n[ERROR] pid=%" PRId32 "\n",
-		      kind_key(e->kind), access_key(e->access), p->pid);
-	mt_buf_printf(out, "[ERROR] address=0x%" PRIx64 "\n", e->address);
-	if (e->block)
-		mt_buf_printf(out, "[ERROR] block_bytes=%" PRIu64 "\n[ERROR] offset=%" PRId64 "\n",
-			      e->block_bytes, (int64_t)(e->address - e->block));
-	mt_buf_printf(out, "[ERROR] found_late=%d\n[ERROR] fatal=%d\n",
-		      (e->flags & FOUND_LATE) != 0, (e->flags & FATAL) != 0);
-	kv_actor(r, p, "use", &e->use, out);
-	kv_actor(r, p, "alloc", &e->alloc, out);
-	kv_actor(r, p, "free", &e->free, out);
-	mt_buf_addc(out, '\n');
-}
-
-void mt_errors_kv(const struct mt_report *r, struct mt_buf *out)
-{
-	uint64_t rank = 0;
-
-	for (uint32_t i = 0; i < r->profile_count; i++)
-		for (uint32_t k = 0; k < r->profiles[i]->error_count; k++)
-			if (++rank <= r->top || !r->top)
-				kv_error(r, r->profiles[i], &r->profiles[i]->error[k], out);
-	mt_buf_printf(out, "[STATS] memory_error_count=%" PRIu64 "\n", mt_errors_count(r));
+		mt_errors_unreliable(r, &l, &text);
+		mt_json_open(j, "check", '{');
+		json_counts(&l, j);
+		mt_json_u64(j, "corruptions", l.corruptions);
+		if (text.len)
+			mt_json_string(j, "leaks_unreliable", mt_buf_text(&text));
+		mt_json_close(j, '}');
+		j->out->failed |= text.failed;
+	}
+	return 0;
 }

@@ -89,6 +89,8 @@ const char *mt_text_end(const struct mt_report *r);
 /* CSV: one field, escaped, with quotes where they are needed; `last` ends the line. */
 void mt_csv_field(struct mt_buf *out, const char *text, bool last);
 void mt_csv_number(struct mt_buf *out, uint64_t number, bool last);
+/* CSV: a line of a call stack, for a field of its own; context: the struct mt_buf. */
+void mt_csv_stack_line(void *context, const struct mt_stack_line *line);
 /* CSV: the call stack in one field, lines separated by ';'. */
 void mt_csv_stack(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out,
 		  bool last);

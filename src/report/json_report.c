@@ -205,6 +205,8 @@ static void add_totals(struct mt_json *j, const struct mt_totals *t,
 	mt_json_u64(j, "temporaries", t->temporaries);
 	mt_json_u64(j, "reallocs", t->reallocs);
 	mt_json_u64(j, "unknown_frees", t->unknown_frees);
+	if (t->mismatched_frees)
+		mt_json_u64(j, "mismatched_frees", t->mismatched_frees);
 	mt_json_u64(j, "failed_allocs", t->failed_allocs);
 	mt_json_u64(j, "duration_ns", t->duration_ns);
 }
@@ -419,8 +421,8 @@ static int add_show(struct mt_json *j, const struct mt_report *r, const struct m
 		add_lifetimes(j, t);
 	else if (r->show == MT_SHOW_THREADS)
 		add_threads(j, r);
-	else if (r->show == MT_SHOW_ERRORS)
-		mt_errors_json(r, j);
+	else if (r->show == MT_SHOW_ERRORS && mt_errors_json(r, j))
+		return mt_err_no_memory(err);
 	else if (r->show == MT_SHOW_COVERAGE && add_coverage(j, r, t))
 		return mt_err_no_memory(err);
 	return 0;
@@ -445,7 +447,8 @@ int mt_report_json(const struct mt_report *r, struct mt_buf *out, struct mt_err 
 	mt_report_caveats(r, &t, emit_warning, &j);
 	mt_json_close(&j, ']');
 	mt_json_basis(&j, r, &t);
-	mt_errors_json_pool(r, &j);
+	if (mt_errors_json_pool(r, &j))
+		return mt_err_no_memory(err);
 	add_totals(&j, &t, &leaks);
 	code = add_show(&j, r, &t, err);
 	if (!code && add_heaps(&j, r))

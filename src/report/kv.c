@@ -108,8 +108,7 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 	if (mt_report_missing(r))
 		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
 	if (r->show == MT_SHOW_ERRORS) {
-		mt_errors_kv(r, out);
-		return 0;
+		return mt_errors_kv(r, out) ? mt_err_no_memory(err) : 0;
 	}
 	if (r->show != MT_SHOW_LEAKS && r->show != MT_SHOW_LIVE && r->show != MT_SHOW_SUMMARY)
 		return mt_err_set(err, -EINVAL, "--show=%s has no key=value form; use --json%s",
@@ -144,7 +143,9 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 	if (totals.is_sampled)
 		add_stat(out, "sample_count", totals.samples);
 	if (mt_errors_were_looked_for(r))
-		add_stat(out, "memory_error_count", mt_errors_count(r));
+		add_stat(out, "memory_error_count", mt_report_count_errors(r));
+	if (totals.mismatched_frees)
+		add_stat(out, "mismatched_free_count", totals.mismatched_frees);
 	mt_table_free(t);
 	return 0;
 }

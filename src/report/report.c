@@ -390,8 +390,8 @@ const char *mt_report_missing(const struct mt_report *r)
 		return "no snapshots were taken: 'memtrack run --snapshot-every=TIME' takes them "
 		       "while a program runs";
 	if (r->show == MT_SHOW_ERRORS && !mt_errors_were_looked_for(r))
-		return "no memory errors were looked for: 'memtrack run --mode=sample "
-		       "--guard-sampled' does";
+		return "no memory errors were looked for: 'memtrack run --check=OPTIONS' does, and "
+		       "'memtrack run --mode=sample --guard-sampled' by chance";
 	if (is_unknown_to_dumps(r->show) && any_dump(r))
 		return "a heap dump tells what was live, and nothing of peaks, totals, times, "
 		       "threads or heaps: --show=live, large, sizes or modules";

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+struct mt_profile_error;
 struct mt_series;
 
 enum mt_show {
@@ -60,6 +61,9 @@ struct mt_report {
 	bool color;                    /* text: escape sequences of a terminal */
 	const struct mt_names *names;  /* NULL: module+0xoffset */
 	bool (*is_suppressed)(void *context, const struct mt_profile *p, uint32_t site);
+	/* the same of an error; both get suppress_context. NULL: none is left out */
+	bool (*is_error_suppressed)(void *context, const struct mt_profile *p,
+				    const struct mt_profile_error *e);
 	void *suppress_context;
 	/* comparisons: the other side's profiles; set by mt_report_write_diff() */
 	const struct mt_profile *const *other;
@@ -84,7 +88,7 @@ struct mt_report_leaks {
 };
 int mt_report_count_leaks(const struct mt_report *r, struct mt_report_leaks *ret_leaks);
 
-/* Wrong uses of guarded blocks that were found. */
+/* Memory errors that were found and are not suppressed, those without room in the table too. */
 uint64_t mt_report_count_errors(const struct mt_report *r);
 
 /* Growth from the old profiles to r's; r->show is one of the tables (leaks to large). As above. */

@@ -390,6 +390,8 @@ static void add_totals(const struct mt_report *r, const struct mt_totals *t, str
 	mt_buf_addc(out, '\n');
 	add_rare(out, "unknown", t->unknown_frees, "frees of addresses that were not recorded");
 	add_rare(out, "failed", t->failed_allocs, "allocations that returned no memory");
+	add_rare(out, "mismatch", t->mismatched_frees,
+		 "frees by a function that does not go with the allocation");
 	mt_errors_text_pool(r, out);
 }
 
@@ -729,8 +731,9 @@ int mt_report_text(const struct mt_report *r, struct mt_buf *out, struct mt_err 
 	mt_totals_sum(r->profiles, r->profile_count, &t);
 	mt_basis_sentences(r, &t, emit_note, &c);
 	mt_report_caveats(r, &t, emit_caveat, &c);
-	if (r->show == MT_SHOW_LEAKS || r->show == MT_SHOW_SUMMARY)
-		mt_errors_text_first(r, out);
-	code = add_shown(r, &t, out, err);
+	code = r->show == MT_SHOW_LEAKS || r->show == MT_SHOW_SUMMARY ? mt_errors_text_first(r, out)
+								      : 0;
+	if (!code)
+		code = add_shown(r, &t, out, err);
 	return code == -ENOMEM ? mt_err_no_memory(err) : code;
 }

@@ -407,8 +407,7 @@ int mt_text_show(const struct mt_report *r, const struct mt_totals *t, struct mt
 	case MT_SHOW_COVERAGE:
 		return show_coverage(r, t, out);
 	case MT_SHOW_ERRORS:
-		mt_errors_text(r, out);
-		return 0;
+		return mt_errors_text(r, out);
 	default:
 		return mt_err_set(err, -EINVAL, "nothing to show");
 	}

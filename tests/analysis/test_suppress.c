@@ -170,9 +170,8 @@ static void bad_line_is_named_with_file_and_line(void **state)
 		uint64_t offset;
 	} cases[] = {
 		{"leak:a\nrace:b\n",
-		 "cannot read suppressions 'file:2': expected 'leak:PATTERN' or a Valgrind "
-		 "entry in "
-		 "'{' and '}', found 'race:b'",
+		 "cannot read suppressions 'file:2': expected 'leak:PATTERN', 'error:PATTERN' or a "
+		 "Valgrind entry in '{' and '}', found 'race:b'",
 		 7},
 		{"leak:\n",
 		 "cannot read suppressions 'file:1': expected a pattern of 1 to 4096 "
@@ -265,6 +264,96 @@ static void site_of_a_profile_is_matched_with_its_call_names_and_modules(void **
 	mt_profile_free(p);
 }
 
+/* ---- memory errors ---- */
+
+enum { OVERFLOW = 1, USE_AFTER_FREE = 3, DOUBLE_FREE = 4, MISMATCH = 7, HEADER = 8 };
+enum { CALL_FREE = 12 };
+
+/* The first rule of a text that matches an error: use of node 2, block made at node 1. */
+static uint32_t match_error(const char *text, const struct mt_profile_error *e)
+{
+	struct mt_profile *p = make_profile();
+	const struct mt_names names = {.frames = give_names};
+	mt_auto(mt_suppressions) struct mt_suppressions *s = read_text(text);
+	uint32_t rule = 9;
+	assert_int_equal(mt_suppressions_match_error(s, p, e, &names, &rule), 0);
+	mt_profile_free(p);
+	return rule;
+}
+
+static uint32_t match_kind(const char *text, uint32_t kind)
+{
+	return match_error(text, &(struct mt_profile_error){.kind = kind,
+							    .use = {.node = 2},
+							    .alloc = {.node = 1},
+							    .call = CALL_FREE,
+							    .alloc_call = 5});
+}
+
+static void lines_name_one_kind_of_error_or_all(void **state)
+{
+	assert_int_equal(match_kind("error:caller\n", OVERFLOW), 1);
+	assert_int_equal(match_kind("error:caller\n", HEADER), 1);
+	assert_int_equal(match_kind("overflow:caller\n", OVERFLOW), 1);
+	assert_int_equal(match_kind("overflow:caller\n", HEADER), 0);
+	assert_int_equal(match_kind("use-after-free:caller\n", USE_AFTER_FREE), 1);
+	assert_int_equal(match_kind("double-free:caller\n", DOUBLE_FREE), 1);
+	assert_int_equal(match_kind("mismatched-free:caller\n", MISMATCH), 1);
+	assert_int_equal(match_kind("header:caller\n", HEADER), 1);
+	assert_int_equal(match_kind("leak:caller\n", OVERFLOW), 0);
+	assert_int_equal(match_kind("overflow:other\nerror:libthing\n", OVERFLOW), 2);
+}
+
+static void lines_match_any_of_the_stacks_of_an_error(void **state)
+{
+	struct mt_profile_error e = {.kind = USE_AFTER_FREE, .free = {.tid = 1, .node = 2}};
+	assert_int_equal(match_error("error:caller\n", &e), 1);
+	e = (struct mt_profile_error){.kind = OVERFLOW, .alloc = {.node = 2}, .alloc_call = 5};
+	assert_int_equal(match_error("error:caller\n", &e), 1);
+	assert_int_equal(match_error("error:^_Znwm$\n", &e), 1);
+	e.alloc.node = 0;
+	assert_int_equal(match_error("error:caller\n", &e), 0);
+}
+
+#define OF_KIND(kind, frames) "{\n name\n Memcheck:" kind "\n " frames "}\n"
+
+static void entries_of_valgrind_match_the_stack_that_failed(void **state)
+{
+	assert_int_equal(match_kind(OF_KIND("Addr4", "fun:free\nfun:_Z6callerv\n"), OVERFLOW), 1);
+	assert_int_equal(match_kind(OF_KIND("Addr4", "fun:free\nfun:_Z6callerv\n"), DOUBLE_FREE),
+			 0);
+	assert_int_equal(match_kind(OF_KIND("Free", "fun:free\nfun:small\n"), DOUBLE_FREE), 1);
+	assert_int_equal(match_kind(OF_KIND("Free", "fun:free\n...\n"), MISMATCH), 1);
+	assert_int_equal(match_kind(OF_KIND("Free", "fun:free\n...\n"), OVERFLOW), 0);
+	assert_int_equal(match_kind(OF_KIND("Leak", "fun:free\n"), DOUBLE_FREE), 0);
+	/* not that of the allocation */
+	assert_int_equal(match_kind(OF_KIND("Addr8", "fun:_Znwm\n"), OVERFLOW), 0);
+	/* late, nobody knows who wrote: the free */
+	assert_int_equal(match_error(OF_KIND("Addr1", "fun:free\nfun:_Z6callerv\n"),
+				     &(struct mt_profile_error){.kind = USE_AFTER_FREE,
+								.alloc = {.node = 1},
+								.free = {.node = 2}}),
+			 1);
+	/* guarded samples do not name the function */
+	assert_int_equal(
+		match_error(OF_KIND("Free", "fun:free\nfun:small\n"),
+			    &(struct mt_profile_error){.kind = DOUBLE_FREE, .use = {.node = 2}}),
+		1);
+}
+
+static void errors_are_no_leaks(void **state)
+{
+	struct mt_profile *p = make_profile();
+	const struct mt_names names = {.frames = give_names};
+	mt_auto(mt_suppressions) struct mt_suppressions *s =
+		read_text("error:caller\n" OF_KIND("Addr4", "fun:_Znwm\n") "leak:caller\n");
+	uint32_t rule = 9;
+	assert_int_equal(mt_suppressions_match_site(s, p, 1, &names, &rule), 0);
+	assert_int_equal(rule, 3);
+	assert_int_equal(mt_suppressions_skipped(s), 0);
+	mt_profile_free(p);
+}
+
 static void every_failed_allocation_is_reported(void **state)
 {
 	static const char text[] = "leak:a\n" ENTRY("fun:malloc\n...\nsrc:x.c:3\n") "leak:b\n";
@@ -295,6 +384,10 @@ int main(void)
 		cmocka_unit_test(bad_line_is_named_with_file_and_line),
 		cmocka_unit_test(a_missing_file_is_an_error),
 		cmocka_unit_test(site_of_a_profile_is_matched_with_its_call_names_and_modules),
+		cmocka_unit_test(lines_name_one_kind_of_error_or_all),
+		cmocka_unit_test(lines_match_any_of_the_stacks_of_an_error),
+		cmocka_unit_test(entries_of_valgrind_match_the_stack_that_failed),
+		cmocka_unit_test(errors_are_no_leaks),
 		cmocka_unit_test(every_failed_allocation_is_reported),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -928,7 +928,7 @@ def skipped_suppressions_are_counted(b):
     with open(os.path.join(b.dir, "s"), "w", encoding="ascii") as f:
         f.write("{\n a\n Memcheck:Cond\n fun:x\n}\n{\n b\n Helgrind:Race\n fun:y\n}\nleak:zzz\n")
     done = b.run("report", "--suppressions=s", b.sample())
-    b.expect("stderr", done.stderr.count("2 suppressions are of other tools or kinds than Memcheck:Leak"), 1)
+    b.expect("stderr", done.stderr.count("2 suppressions are of other tools or kinds than Memcheck's Leak"), 1)
 
 
 @needs_library

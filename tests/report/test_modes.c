@@ -126,6 +126,19 @@ static const struct golden goldens[] = {
 	{"counted-threads.csv", mtk_builder_counted, .show = MT_SHOW_THREADS,
 	 .format = MT_REPORT_CSV},
 	{"counted-leaks.kv", mtk_builder_counted, .format = MT_REPORT_KV},
+	{"checked-errors", mtk_builder_checked, .show = MT_SHOW_ERRORS, .stack = 2},
+	{"checked-errors.json", mtk_builder_checked, .show = MT_SHOW_ERRORS,
+	 .format = MT_REPORT_JSON, .stack = 2},
+	{"checked-errors.kv", mtk_builder_checked, .show = MT_SHOW_ERRORS, .format = MT_REPORT_KV,
+	 .stack = 2},
+	{"checked-errors.csv", mtk_builder_checked, .show = MT_SHOW_ERRORS, .format = MT_REPORT_CSV,
+	 .stack = 2},
+	{"checked-leaks", mtk_builder_checked, .show = MT_SHOW_LEAKS, .stack = 1},
+	{"checked-leaks.kv", mtk_builder_checked, .show = MT_SHOW_LEAKS, .format = MT_REPORT_KV},
+	{"checked-leaks.json", mtk_builder_checked, .show = MT_SHOW_LEAKS,
+	 .format = MT_REPORT_JSON},
+	{"checked-summary", mtk_builder_checked, .show = MT_SHOW_SUMMARY},
+	{"guarded-errors", mtk_builder_guarded, .show = MT_SHOW_ERRORS, .stack = 2},
 };
 
 static const struct golden diffs[] = {
@@ -212,6 +225,66 @@ static void comparisons_of_samples_are_as_recorded(void **state)
 	}
 }
 
+static bool is_hidden(void *context, const struct mt_profile *p, const struct mt_profile_error *e)
+{
+	return e->kind == *(const uint32_t *)context;
+}
+
+/* Errors of one kind left out. */
+static char *report_without(uint32_t kind, enum mt_show show, uint64_t *ret_count)
+{
+	mt_auto(mt_profile) struct mt_profile *p = read_made(mtk_builder_checked);
+	const struct mt_profile *list[1] = {p};
+	struct golden g = {.show = show};
+	struct mt_report r = make_report(&g, list);
+	struct mt_buf out = {0};
+	struct mt_err err = {0};
+
+	r.is_error_suppressed = is_hidden;
+	r.suppress_context = &kind;
+	assert_int_equal(mt_report_write(&r, MT_REPORT_TEXT, &out, &err), 0);
+	*ret_count = mt_report_count_errors(&r);
+	return out.data;
+}
+
+static void suppressed_errors_are_counted_aloud_and_nowhere_else(void **state)
+{
+	uint64_t count;
+	mt_auto(free) char *text = report_without(MT_ERROR_OVERFLOW, MT_SHOW_ERRORS, &count);
+
+	assert_int_equal(count, 3);
+	assert_non_null(strstr(text, "3 memory errors: 1 use after free, 1 mismatched free, "));
+	assert_non_null(strstr(text, "suppressed and not shown: 2 errors"));
+	assert_null(strstr(text, "overflow"));
+}
+
+static void suppressed_corruption_leaves_the_leak_report_reliable(void **state)
+{
+	uint64_t count;
+	mt_auto(free) char *text = report_without(MT_ERROR_OVERFLOW, MT_SHOW_LEAKS, &count);
+
+	assert_non_null(strstr(text, "leak report unreliable: 2 corruption errors at "));
+	free(text);
+	text = report_without(MT_ERROR_MISMATCH, MT_SHOW_LEAKS, &count);
+	assert_int_equal(count, 4);
+	assert_non_null(strstr(text, "leak report unreliable: 4 corruption errors at "));
+}
+
+static void errors_without_room_count_too(void **state)
+{
+	mt_auto(mt_profile) struct mt_profile *p = read_made(mtk_builder_checked);
+	const struct mt_profile *list[1] = {p};
+	struct golden g = {.show = MT_SHOW_ERRORS};
+	struct mt_report r = make_report(&g, list);
+	p->region_refused[MT_REGION_ERRORS] = 17;
+	mt_auto(mt_buf) struct mt_buf out = {0};
+	struct mt_err err = {0};
+
+	assert_int_equal(mt_report_write(&r, MT_REPORT_TEXT, &out, &err), 0);
+	assert_non_null(strstr(out.data, "and 17 more that the table had no room for"));
+	assert_int_equal(mt_report_count_errors(&r), 22);
+}
+
 static void sizes_of_all_allocations_of_a_sample_are_refused(void **state)
 {
 	mt_auto(mt_profile) struct mt_profile *p = read_made(mtk_builder_sampled);
@@ -271,6 +344,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reports_of_samples_and_counts_are_as_recorded),
 		cmocka_unit_test(comparisons_of_samples_are_as_recorded),
+		cmocka_unit_test(suppressed_errors_are_counted_aloud_and_nowhere_else),
+		cmocka_unit_test(suppressed_corruption_leaves_the_leak_report_reliable),
+		cmocka_unit_test(errors_without_room_count_too),
 		cmocka_unit_test(sizes_of_all_allocations_of_a_sample_are_refused),
 		cmocka_unit_test(a_table_of_call_sites_that_are_not_known_is_refused_as_csv),
 		cmocka_unit_test(every_failed_allocation_is_reported),

@@ -294,8 +294,8 @@ static void what_was_not_recorded_is_refused_with_a_sentence(void **state)
 		"no snapshots were taken: 'memtrack run --snapshot-every=TIME' takes them while a "
 		"program runs");
 	expect_refusal(MT_SHOW_ERRORS, MT_BY_SITE, MT_REPORT_JSON,
-		       "no memory errors were looked for: 'memtrack run --mode=sample "
-		       "--guard-sampled' does");
+		       "no memory errors were looked for: 'memtrack run --check=OPTIONS' does, and "
+		       "'memtrack run --mode=sample --guard-sampled' by chance");
 	expect_refusal(MT_SHOW_PEAK, MT_BY_THREAD, MT_REPORT_TEXT,
 		       "--show=peak is not known by thread; use another --by");
 	expect_refusal(MT_SHOW_COVERAGE, MT_BY_SITE, MT_REPORT_CSV,
