@@ -375,6 +375,8 @@ const struct mt_command mt_cmd_ctl = {
 		"label=TEXT: of allocations of threads that set none; empty: none. reset-peak: "
 		"the peak begins anew at what is live. snapshot: keep the numbers of all call "
 		"sites in the series beside the state file, after the other words.\n\n"
+		"In check mode blocks have headers, so mode, interval, every, on and off cannot "
+		"change and are refused; the others can.\n\n"
 		"A request is applied as a whole or not at all. One that is not taken over within "
 		"--wait still stands, which is said, and later ones are added behind it.",
 	.exit_status =

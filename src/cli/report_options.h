@@ -62,8 +62,8 @@ struct mt_report_options {
 		 "total (everything ever allocated), temporary, large (1 MiB or more), sizes, " \
 		 "lifetimes, " \
 		 "threads, modules, heaps, coverage, errors or timeline (memtrack diff: leaks " \
-		 "to large, or modules; timeline: of snapshots; errors: what guarded " \
-		 "samples found)"}, \
+		 "to large, or modules; timeline: of snapshots; errors: what check " \
+		 "mode or guarded samples found)"}, \
 		{.name = "by", \
 		 .argument = "KEY", \
 		 .kind = MT_OPTION_CHOICE, \

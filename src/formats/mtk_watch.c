@@ -18,6 +18,7 @@
 
 _Static_assert(sizeof(((struct mt_watch *)0)->lost) == sizeof(((struct mt_state_header *)0)->lost),
 	       "one number for each reason");
+_Static_assert((int)MT_WATCH_ERRORS == (int)MT_ERROR_HEADER + 1, "one number for each kind");
 _Static_assert((int)MT_WATCH_SIZES == (int)MT_SIZE_BUCKETS, "same buckets");
 
 struct watching {
@@ -399,6 +400,28 @@ static int load_sites(struct watching *w)
 	return code ? code : load_cells(w);
 }
 
+/* ---- memory errors ---- */
+
+static int visit_errors(void *user, const void *elems, uint64_t first, uint64_t count)
+{
+	struct watching *w = user;
+
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t kind;
+
+		memcpy(&kind, (const uint8_t *)elems + i * w->elem_bytes, sizeof(kind));
+		if (first + i && kind && kind < MT_WATCH_ERRORS)
+			w->watch.errors[kind]++;
+	}
+	return 0;
+}
+
+static int load_errors(struct watching *w)
+{
+	w->watch.errors[0] = mt_mtk_source_region(&w->source, MT_REGION_ERRORS)->refused;
+	return walk(w, MT_REGION_ERRORS, sizeof(struct mt_state_error), visit_errors);
+}
+
 /* ---- the whole ---- */
 
 static void take_header(struct watching *w)
@@ -455,6 +478,8 @@ int mt_mtk_watch_fd(int fd, const char *name, unsigned what, struct mt_watch *re
 		code = load_samples(&w);
 	if (!code)
 		code = walk(&w, MT_REGION_THREADS, sizeof(struct mt_state_thread), visit_threads);
+	if (!code)
+		code = load_errors(&w);
 	if (!code && what & (MT_MTK_WATCH_SITES | MT_MTK_WATCH_SIZES))
 		code = load_sites(&w);
 	if (code)

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "core/cc.h"
 
-enum { MT_WATCH_LOST = 16, MT_WATCH_SIZES = 32, MT_WATCH_NAME = 17 };
+enum { MT_WATCH_LOST = 16, MT_WATCH_SIZES = 32, MT_WATCH_NAME = 17, MT_WATCH_ERRORS = 9 };
 
 /*
  * Events of the malloc heap since the start. In statistics and sampling mode they are counted by
@@ -63,8 +63,10 @@ struct mt_watch {
 	int64_t live_bytes, live_blocks; /* by the counters */
 	uint64_t peak_bytes;
 	uint64_t lost[MT_WATCH_LOST]; /* by enum mt_state_lost */
-	uint64_t tracker_bytes;       /* storage of the tracker's tables */
-	uint64_t tracker_max_bytes;   /* bound on it, 0: none */
+	/* memory errors by enum mt_state_error_kind; 0: those that the table had no room for */
+	uint64_t errors[MT_WATCH_ERRORS];
+	uint64_t tracker_bytes;     /* storage of the tracker's tables */
+	uint64_t tracker_max_bytes; /* bound on it, 0: none */
 	uint32_t threads_seen;
 
 	/*

@@ -186,6 +186,35 @@ int mt_control_add_word(struct mt_buf *text, const char *word, struct mt_err *er
 		word);
 }
 
+/* In check mode every block has a header: all calls go on as they began. */
+static bool is_fixed_in_check_mode(const char *word, size_t len)
+{
+	static const char *const names[] = {"mode=", "interval=", "intervals=", "every="};
+
+	if ((len == 2 && !memcmp(word, "on", 2)) || (len == 3 && !memcmp(word, "off", 3)))
+		return true;
+	for (size_t i = 0; i < MT_ARRAY_LEN(names); i++)
+		if (len >= strlen(names[i]) && !memcmp(word, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static int refuse_in_check_mode(const char *path, const char *text, struct mt_err *err)
+{
+	for (size_t len; *text; text += len) {
+		text += strspn(text, " ");
+		len = strcspn(text, " ");
+		if (is_fixed_in_check_mode(text, len))
+			return mt_err_set(
+				err, -EINVAL,
+				"the process of '%s' is in check mode, in which its blocks "
+				"have headers: '%.*s' cannot be changed while it runs "
+				"(label=, modules=, reset-peak and snapshot can)",
+				path, (int)len, text);
+	}
+	return 0;
+}
+
 /* ---- the state file ---- */
 
 struct controlled {
@@ -434,6 +463,8 @@ int mt_control_send(const char *path, const char *text, uint64_t wait_ns, struct
 
 	if (!code)
 		code = map_state(&c, err);
+	if (!code && c.header->mode == MT_MODE_CHECK)
+		code = refuse_in_check_mode(path, text, err);
 	if (!code)
 		code = lock(&c, err);
 	if (code)

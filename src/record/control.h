@@ -32,7 +32,8 @@ enum mt_control_result {
  * mt_control_result, or a negative errno value with *err: -ESRCH when the process has ended,
  * -EBUSY when another controller is at work all the time, -EACCES and others when the file cannot
  * be written, -EPROTONOSUPPORT for states without control (of older trackers), -E2BIG for a text
- * that does not fit, -EINVAL and others when the tracker refused it; then nothing has changed.
+ * that does not fit, -EINVAL for what cannot change in check mode, -EINVAL and others when the
+ * tracker refused it; then nothing has changed.
  */
 int mt_control_send(const char *path, const char *text, uint64_t wait_ns, struct mt_err *err);
 

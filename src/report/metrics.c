@@ -223,6 +223,20 @@ static void write_lost(struct writer *w, const struct mt_metrics *m)
 		}
 }
 
+static void write_errors(struct writer *w, const struct mt_metrics *m)
+{
+	static const struct family f = {"memtrack_memory_errors", COUNTER, NULL,
+					"Memory errors found, by kind."};
+
+	begin(w, &f);
+	for (size_t i = 0; i < m->count; i++)
+		for (uint32_t k = 0; k < MT_WATCH_ERRORS; k++) {
+			open_sample(w, &m->process[i]);
+			label(w, "kind", k ? mt_words_error_key(k) : "not-kept");
+			close_sample(w, m->process[i].watch->errors[k]);
+		}
+}
+
 /* ---- sites ---- */
 
 static uint64_t site_live_bytes(const struct mt_watch_site *s)
@@ -331,6 +345,7 @@ int mt_metrics_write(const struct mt_metrics *m, enum mt_metrics_format format, 
 	write_mode(&w, m);
 	write_processes(&w, m);
 	write_lost(&w, m);
+	write_errors(&w, m);
 	write_sites(&w, m);
 	mt_buf_adds(out, "# EOF\n");
 	return out->failed ? -ENOMEM : 0;

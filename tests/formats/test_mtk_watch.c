@@ -29,6 +29,21 @@ static struct mt_watch watch_path(const char *path, unsigned what)
 	return w;
 }
 
+static void memory_errors_are_counted_by_kind(void **state)
+{
+	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_checked();
+	((struct mt_state_error *)mtk_builder_at(b, MT_REGION_ERRORS, 5))->kind = 77;
+	const char *path = write_builder(b, "watch-errors.mtk");
+	mt_auto(mt_watch) struct mt_watch w = watch_path(path, 0);
+	static const uint64_t wanted[MT_WATCH_ERRORS] = {
+		[MT_ERROR_OVERFLOW] = 2, [MT_ERROR_USE_AFTER_FREE] = 1, [MT_ERROR_MISMATCH] = 1};
+
+	unlink(path);
+	assert_false(w.is_partial);
+	assert_int_equal(w.mode, MT_MODE_CHECK);
+	assert_memory_equal(w.errors, wanted, sizeof(wanted));
+}
+
 static void sums_threads_and_sites_are_those_of_the_profile(void **state)
 {
 	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_sample();
@@ -280,6 +295,7 @@ static void stacks_alone_have_the_same_numbers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_errors_are_counted_by_kind),
 		cmocka_unit_test(sums_threads_and_sites_are_those_of_the_profile),
 		cmocka_unit_test(only_what_is_asked_for_is_read),
 		cmocka_unit_test(statistics_add_to_what_was_recorded),

@@ -244,6 +244,37 @@ static void too_many_requests_that_stand_are_refused(void **state)
 	end_state(&s);
 }
 
+static void what_check_mode_cannot_change_is_refused_before_it_is_written(void **state)
+{
+	static const char *const refused_words[] = {
+		"on", "off", "mode=full", "interval=64K", "intervals=custom:4096", "every=7"};
+	struct mt_err err = {0};
+	struct state s;
+
+	start_state(&s);
+	s.header->mode = MT_MODE_CHECK;
+	for (size_t i = 0; i < sizeof(refused_words) / sizeof(refused_words[0]); i++) {
+		char text[100];
+
+		snprintf(text, sizeof(text), "label=on %s ", refused_words[i]);
+		assert_int_equal(mt_control_send(s.path, text, 0, &err), -EINVAL);
+		snprintf(text, sizeof(text), "'%s' cannot be changed while it runs",
+			 refused_words[i]);
+		assert_non_null(strstr(err.text, text));
+		assert_non_null(
+			strstr(err.text, "in check mode, in which its blocks have headers"));
+	}
+	assert_int_equal(s.header->control >> 1, 0);
+	assert_int_equal(s.request[0], 0);
+	assert_int_equal(s.header->request_owner, 0);
+	start_tracker(&s, 0);
+	assert_int_equal(
+		mt_control_send(s.path, "label=on modules=+mode=x reset-peak ", 60000000000u, &err),
+		0);
+	end_tracker(&s);
+	end_state(&s);
+}
+
 static void a_refusal_is_told(void **state)
 {
 	struct mt_err err = {0};
@@ -438,6 +469,7 @@ int main(void)
 		cmocka_unit_test(a_request_is_taken_over),
 		cmocka_unit_test(a_request_that_is_not_taken_stands),
 		cmocka_unit_test(too_many_requests_that_stand_are_refused),
+		cmocka_unit_test(what_check_mode_cannot_change_is_refused_before_it_is_written),
 		cmocka_unit_test(a_refusal_is_told),
 		cmocka_unit_test(controllers_at_once_lose_nothing),
 		cmocka_unit_test(a_controller_that_died_is_replaced),

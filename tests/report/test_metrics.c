@@ -27,6 +27,7 @@ static struct mt_watch watch = {
 	.live_bytes = -7,
 	.live_blocks = -2,
 	.lost = {[4] = 5},
+	.errors = {[0] = 1, [3] = 4},
 	.site_count = 3,
 	.site = sites,
 };
@@ -54,6 +55,19 @@ static void assert_has(const struct mt_buf *text, const char *part)
 {
 	if (!strstr(mt_buf_text(text), part))
 		fail_msg("'%s' is not in:\n%s", part, mt_buf_text(text));
+}
+
+static void memory_errors_are_counted_by_kind(void **state)
+{
+	mt_auto(mt_buf) struct mt_buf out = {0};
+
+	write_metrics(MT_METRICS_PROMETHEUS, &out);
+	assert_has(&out, "# TYPE memtrack_memory_errors_total counter\n");
+	assert_has(&out, "\nmemtrack_memory_errors_total{pid=\"77\",program=\"a\\\"b\\\\n\","
+			 "kind=\"use-after-free\"} 4\n");
+	assert_has(&out, ",kind=\"overflow\"} 0\n");
+	assert_has(&out, ",kind=\"header\"} 0\n");
+	assert_has(&out, ",kind=\"not-kept\"} 1\n");
 }
 
 static void openmetrics_names_families_without_total(void **state)
@@ -119,6 +133,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(openmetrics_names_families_without_total),
+		cmocka_unit_test(memory_errors_are_counted_by_kind),
 		cmocka_unit_test(the_older_format_names_samples),
 		cmocka_unit_test(what_is_live_is_never_negative),
 		cmocka_unit_test(labels_are_escaped),
