@@ -2,7 +2,10 @@
 #ifndef MT_FORMATS_MTK_GUARD_H
 #define MT_FORMATS_MTK_GUARD_H
 
-/* Reading of what guarded and checked blocks found: ERRORS and DAMAGE. Private to the reader of state files. */
+/*
+ * Reading of what guarded and checked blocks found: ERRORS and DAMAGE. Private to the reader of
+ * state files.
+ */
 
 #include "formats/mtk_fill.h"
 

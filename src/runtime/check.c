@@ -348,7 +348,7 @@ static struct mt_known known_of(const struct block *b)
 {
 	return (struct mt_known){.p = b->p,
 				 .size = b->size,
-				 .alloc_call = b->alloc_call,
+				 .alloc_call = mt_cell_call(b->cell, b->alloc_call),
 				 .alloc = mt_cell_actor(b->cell)};
 }
 

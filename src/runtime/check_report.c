@@ -121,10 +121,12 @@ static void fill_held(struct mt_state_error *e, const struct mt_held *b)
 	e->block_bytes = b->size;
 	e->alloc_call = b->alloc_call;
 	e->free = mt_actor_here(&b->free, b->pid);
-	if (b->pid == mt_rt.pid)
+	if (b->pid == mt_rt.pid) {
 		e->alloc = mt_cell_actor(b->alloc_cell);
-	else
+		e->alloc_call = mt_cell_call(b->alloc_cell, b->alloc_call);
+	} else {
 		e->flags |= MT_ERROR_INHERITED;
+	}
 }
 
 struct mt_state_actor mt_cell_actor(uint32_t cell)
@@ -139,6 +141,41 @@ struct mt_state_actor mt_cell_actor(uint32_t cell)
 	return a;
 }
 
+uint32_t mt_cell_call(uint32_t cell, uint32_t known)
+{
+	if (!cell || (known && known != MT_CALL_MALLOC))
+		return known;
+	return mt_rt.sites[mt_rt.cells[cell].site].call;
+}
+
+/* The record of the live block that begins in the granule of an address, 0: none. */
+static uint32_t record_at(uint64_t at)
+{
+	const uint32_t *slot = mt_index_find(at);
+	return slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) & ~MT_SLOT_SAMPLED : 0;
+}
+
+/* The live block in which an address lies, if it begins near. */
+static int fill_around(struct mt_state_error *e, uint64_t p)
+{
+	uint64_t granule = (uint64_t)1 << mt_rt.index_shift;
+	for (uint64_t at = p; p - at < NEAR; at -= granule) {
+		uint32_t r = record_at(at);
+		const struct mt_state_live *l = &mt_rt.live[r];
+		uint64_t place = r ? l->place : 0;
+		if (!place || place > p)
+			continue;
+		if (p - place >= l->size)
+			return 0;
+		e->block = place;
+		e->block_bytes = l->size;
+		e->alloc = mt_cell_actor(l->cell);
+		e->alloc_call = mt_cell_call(l->cell, 0);
+		return 1;
+	}
+	return 0;
+}
+
 static struct mt_state_neighbour neighbour_at(uint32_t r, uint64_t place)
 {
 	const struct mt_state_live *l = &mt_rt.live[r];
@@ -150,8 +187,7 @@ static struct mt_state_neighbour look(uint64_t from, int64_t step)
 {
 	struct mt_held b;
 	for (uint64_t at = from; at - from + NEAR < 2 * NEAR; at += (uint64_t)step) {
-		const uint32_t *slot = mt_index_find(at);
-		uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) & ~MT_SLOT_SAMPLED : 0;
+		uint32_t r = record_at(at);
 		uint64_t place = r ? mt_rt.live[r].place : 0;
 		if (place && (step > 0 ? place >= from : place <= from))
 			return neighbour_at(r, place);
@@ -266,11 +302,12 @@ static void say_bad_pointer(const struct mt_use *use, const void *p, enum mt_bad
 
 /* --- reports ------------------------------------------------------------------------------- */
 
-static enum mt_state_error_kind kind_of(enum mt_bad_pointer what, int was_freed)
+/* What stands in front of an address that is no block's is no header. */
+static enum mt_state_error_kind kind_of(enum mt_bad_pointer what, int was_freed, int is_known)
 {
 	if (was_freed || what == MT_BAD_FREED)
 		return MT_ERROR_DOUBLE_FREE;
-	return what == MT_BAD_UNKNOWN ? MT_ERROR_INVALID_FREE : MT_ERROR_HEADER;
+	return is_known ? MT_ERROR_HEADER : MT_ERROR_INVALID_FREE;
 }
 
 void mt_report_bad_pointer(struct mt_thread *t, const struct mt_use *use, const void *p,
@@ -281,7 +318,7 @@ void mt_report_bad_pointer(struct mt_thread *t, const struct mt_use *use, const 
 	int freed = !known && mt_quarantine_find((uint64_t)p, &b);
 	uint32_t node = failing_stack(t, use);
 	struct mt_state_error e = {
-		.kind = kind_of(what, freed),
+		.kind = kind_of(what, freed, known != NULL),
 		.address = (uint64_t)p,
 		.use = mt_actor(t, node),
 		.call = use->call,
@@ -297,7 +334,7 @@ void mt_report_bad_pointer(struct mt_thread *t, const struct mt_use *use, const 
 		if (has_free_stack(&b))
 			say_stack("Backtrace of original free:", b.free.node,
 				  mt_check.options.free_frames);
-	} else if (mt_quarantine_find_inside((uint64_t)p, &b)) {
+	} else if (!fill_around(&e, (uint64_t)p) && mt_quarantine_find_inside((uint64_t)p, &b)) {
 		fill_held(&e, &b);
 	}
 	say_failure(node);

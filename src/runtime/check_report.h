@@ -55,6 +55,12 @@ void mt_report_page(const struct mt_state_error *e);
 /* Who allocated in this cell (0: nobody is known). */
 struct mt_state_actor mt_cell_actor(uint32_t cell);
 
+/*
+ * The function that made a block of this cell: headers call the whole family malloc, cells know
+ * better. known: by the header, 0: nothing.
+ */
+uint32_t mt_cell_call(uint32_t cell, uint32_t known);
+
 /* The name of a function, for messages. */
 const char *mt_call_name(enum mt_state_call call);
 
