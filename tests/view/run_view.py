@@ -41,7 +41,7 @@ class Bench:
 
     def __init__(self, build):
         self.memtrack = build + "/memtrack"
-        self.holder = build + "/tests/view/holder"
+        self.holder = os.path.realpath(build + "/tests/view/holder")
         self.dir = tempfile.mkdtemp(prefix="memtrack-view-")
         self.env = {k: v for k, v in os.environ.items()
                     if not k.startswith(("MEMTRACK", "ANDROID")) and k != "LD_PRELOAD"}
@@ -297,8 +297,6 @@ def symbols_are_found_flat_mirrored_and_by_build_id(b):
     b.expect("of the product", held(b.view("gone.txt")), SEVEN_AND_THREE)
     del b.env["ANDROID_PRODUCT_OUT"]
     build_id = re.search(r"^module \S+ bias \S+ id ([0-9a-f]+) /device/bin/holder$", text, re.M)
-    if not build_id:
-        raise Skip("the compiler made no build-id")
     b.write("id.txt", text)
     os.makedirs(b.path("ids/.build-id/" + build_id[1][:2]))
     shutil.copy(b.holder, b.path("ids/.build-id/%s/%s.debug" % (build_id[1][:2], build_id[1][2:])))
@@ -590,12 +588,14 @@ def main():
         name = function.__name__.replace("_", " ")
         if options.k.replace("_", " ") not in name:
             continue
-        b = Bench(os.path.abspath(options.build))
+        b = Bench(os.path.realpath(options.build))
         try:
             function(b)
         except Skip as why:
-            tap.skip(name, str(why))
-            continue
+            if not b.problems:
+                tap.skip(name, str(why))
+                continue
+            b.problems.append("the rest is skipped: %s" % why)
         except (IndexError, KeyError, TypeError, OSError, ValueError, subprocess.SubprocessError,
                 zipfile.BadZipFile) as error:
             b.problems.append("%s: %s" % (type(error).__name__, error))
