@@ -36,26 +36,34 @@ uint64_t mt_frame_pc(const struct mt_state_node *node)
 	return node->pc - 1;
 }
 
-static struct mt_frame_symbol look_up(uint64_t pc, uint32_t number)
+/* The module of this number, if it still lies there. */
+static const struct mt_module *loaded_at(uint64_t pc, uint32_t number)
 {
 	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
 	const struct mt_module *m = list ? mt_module_list_find(list, pc) : NULL;
-	struct mt_frame_symbol s = {.pc = pc, .number = number};
+	return m && m->number == number ? m : NULL;
+}
+
+static struct mt_frame_symbol look_up(const struct mt_module *m, uint64_t pc)
+{
+	struct mt_frame_symbol s = {.pc = pc, .number = m->number};
 	uintptr_t offset = 0;
-	if (m && m->number == number)
-		s.function = mt_module_nearest_symbol_by(mt_loader_read, m, pc, &offset);
+	s.function = mt_module_nearest_symbol_by(mt_loader_read, m, pc, &offset);
 	s.offset = (uint32_t)offset;
 	return s;
 }
 
 static struct mt_frame_symbol find_symbol(uint64_t pc, uint32_t number, struct mt_frame_memo *memo)
 {
+	const struct mt_module *m = loaded_at(pc, number);
+	if (!m)
+		return (struct mt_frame_symbol){.pc = pc};
 	if (!memo)
-		return look_up(pc, number);
+		return look_up(m, pc);
 	struct mt_frame_symbol *s =
 		&memo->symbol[(pc * 0x9e3779b97f4a7c15u >> 32) % MT_ARRAY_LEN(memo->symbol)];
 	if (s->pc != pc || s->number != number)
-		*s = look_up(pc, number);
+		*s = look_up(m, pc);
 	return *s;
 }
 
@@ -103,7 +111,8 @@ uint32_t mt_frame_chain(uint32_t node, const struct mt_state_node **ret_frame, u
 	uint32_t n = 0;
 	for (; node >= MT_NODE_ROOTS && n < max; node = mt_rt.nodes[node].parent) {
 		const struct mt_state_node *frame = &mt_rt.nodes[node];
-		if (!is_of_source(frame) && modules[module_of(frame)].flags & MT_MODULE_SELF)
+		if (!is_of_source(frame) &&
+		    (!frame->pc || modules[module_of(frame)].flags & MT_MODULE_SELF))
 			continue;
 		ret_frame[n++] = frame;
 	}

@@ -45,8 +45,8 @@ struct mt_frame_place mt_frame_find(const struct mt_state_node *node, struct mt_
 void mt_frame_put_function(struct mt_fmt *f, const struct mt_frame_place *place);
 
 /*
- * At most `max` frames of a stack from its innermost node outward, without the tracker's own: how
- * many.
+ * At most `max` frames of a stack from its innermost node outward, without the tracker's own and
+ * those at address 0 (called from nowhere): how many.
  */
 uint32_t mt_frame_chain(uint32_t node, const struct mt_state_node **ret_frame, uint32_t max);
 

@@ -6,7 +6,8 @@
  *
  * A write goes through the positions in order and gives back those that are done. What is under way
  * keeps its place and what lies behind it, so that nothing is lost when its call ends. A call that
- * never ends (a jump left it) would keep its place for ever: it is given up after STALE_S seconds.
+ * never ends (a jump left it) would keep its place for ever: it is given up after PATIENCE_S
+ * seconds.
  */
 #include "runtime/record_text.h"
 
@@ -20,7 +21,7 @@
 #include "runtime/text_file.h"
 
 enum {
-	STALE_S = 10,
+	PATIENCE_S = 10,
 	PAGE_LEAST = 4096,
 	LEAST_ENTRIES = 64,
 	LINE_BYTES = 192,
@@ -54,6 +55,7 @@ _Static_assert(sizeof(struct entry) == 64 && PAGE_LEAST % sizeof(struct entry) =
 	       "pages of entries");
 
 uint32_t mt_record_text_is_on;
+static uint32_t patience_s = PATIENCE_S;
 
 static struct {
 	struct entry *entry;
@@ -162,6 +164,11 @@ void mt_record_text_close(void)
 		mt_sys_munmap(record.entry, entries_bytes(record.count));
 	record.entry = NULL;
 	record.count = 0;
+}
+
+void mt_record_text_set_patience_for_test(uint32_t seconds)
+{
+	patience_s = seconds;
 }
 
 void mt_record_text_child(void)
@@ -426,7 +433,7 @@ static void look_at_unended(uint64_t position, uint32_t now_s)
 	} else if (state_at(position) == UNDER_WAY) {
 		e->seen_s = now_s;
 		set_state(e, UNDER_WAY, SEEN);
-	} else if (now_s - e->seen_s >= STALE_S) {
+	} else if (now_s - e->seen_s >= patience_s) {
 		set_state(e, SEEN, GONE);
 	}
 }

@@ -101,6 +101,9 @@ MT_INLINE int64_t mt_present_bytes(const void *p, size_t size)
  */
 void mt_record_text_write(int at_exit);
 
+/* After how many seconds a call that does not end is given up. */
+void mt_record_text_set_patience_for_test(uint32_t seconds);
+
 /* In a forked child: nobody is writing, and calls of the parent's threads never end. */
 void mt_record_text_child(void);
 

@@ -207,6 +207,24 @@ static void a_call_under_way_is_in_the_next_file(void **state)
 					 "malloc 0x8 10\nmalloc 0x9 10\n");
 }
 
+static void a_call_that_never_ends_is_given_up(void **state)
+{
+	open_with(3);
+	uint32_t token = mt_record_text_begin();
+	add_malloc(1);
+	mt_record_text_write(0); /* seen for the first time */
+	mt_record_text_set_patience_for_test(0);
+	add_malloc(2);
+	mt_record_text_write(0);
+	mt_record_text_set_patience_for_test(10);
+	assert_string_equal(file_text(), "malloc 0x2 10\n");
+	for (uint64_t i = 4; i < 7; i++)
+		add_malloc(i);
+	mt_record_text_end(token, &(struct mt_record_text){.type = MT_RECORD_TEXT_FREE});
+	mt_record_text_write(0);
+	assert_string_equal(file_text(), "malloc 0x4 10\nmalloc 0x5 10\nmalloc 0x6 10\n");
+}
+
 static void in_a_child_the_parents_calls_never_end(void **state)
 {
 	open_with(3);
@@ -356,6 +374,7 @@ int main(void)
 		TEST(without_a_file_the_entries_stay),
 		TEST(a_failed_write_says_so_and_drops_them),
 		TEST(a_call_under_way_is_in_the_next_file),
+		TEST(a_call_that_never_ends_is_given_up),
 		TEST(in_a_child_the_parents_calls_never_end),
 		TEST(errno_is_kept),
 		TEST(present_bytes_of_nothing_are_unknown),
