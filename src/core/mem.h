@@ -94,8 +94,16 @@ MT_INLINE void mt_mem_fill(void *to, uint8_t byte, size_t len)
 		return;
 	}
 #endif
+	mt_word *at = to;
+	for (; i + 32 <= len; i += 32, at += 4) {
+		at[0] = word;
+		at[1] = word;
+		at[2] = word;
+		at[3] = word;
+		__asm__ volatile("" ::: "memory");
+	}
 	for (; i + 8 <= len; i += 8) {
-		*(mt_word *)((char *)to + i) = word;
+		*at++ = word;
 		__asm__ volatile("" ::: "memory");
 	}
 	for (; i < len; i++) {
@@ -109,7 +117,11 @@ MT_INLINE size_t mt_mem_differs(const void *p, uint8_t byte, size_t len)
 {
 	const unsigned char *at = p;
 	uint64_t word = byte * 0x0101010101010101u;
+	const mt_word *w = p;
 	size_t i = 0;
+	for (; i + 32 <= len; i += 32, w += 4)
+		if (((w[0] ^ word) | (w[1] ^ word) | (w[2] ^ word) | (w[3] ^ word)) != 0)
+			break;
 	while (i + 8 <= len && *(const mt_word *)(at + i) == word)
 		i += 8;
 	while (i < len && at[i] == byte)

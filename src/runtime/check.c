@@ -135,7 +135,8 @@ void mt_check_expect(enum mt_state_call call, uint64_t value, uintptr_t sp)
  * The operator that this call comes from, or the call itself. An aligned operator new may ask for
  * up to one alignment more (slack): *value becomes what its caller asked for.
  */
-static enum mt_state_call called(enum mt_state_call call, size_t *value, size_t slack, uintptr_t sp)
+MT_INLINE enum mt_state_call called(enum mt_state_call call, size_t *value, size_t slack,
+				    uintptr_t sp)
 {
 	if (MT_LIKELY(!mark.call))
 		return call;
@@ -148,7 +149,7 @@ static enum mt_state_call called(enum mt_state_call call, size_t *value, size_t 
 	return by;
 }
 
-static uint32_t header_flags(enum mt_state_call call)
+MT_INLINE uint32_t header_flags(enum mt_state_call call)
 {
 	return call == MT_CALL_NEW         ? MT_HEADER_NEW
 	       : call == MT_CALL_NEW_ARRAY ? MT_HEADER_NEW_ARRAY
@@ -164,7 +165,7 @@ struct request {
 	int zeroed;
 	const struct mt_caller *caller;
 	uint64_t source;
-	struct mt_record_text *text; /* gets the times of the allocator's call */
+	struct mt_record_text *text; /* gets the times of the allocator's call; NULL: unrecorded */
 };
 
 static struct mt_record_text text_of(enum mt_record_text_type type, const void *p, size_t size)
@@ -186,7 +187,7 @@ static size_t round_align(size_t align)
 	return a;
 }
 
-static void *call_original(const struct request *r, size_t total)
+MT_INLINE void *call_original(const struct request *r, size_t total)
 {
 	if (r->zeroed)
 		return REAL->calloc(1, total);
@@ -195,22 +196,28 @@ static void *call_original(const struct request *r, size_t total)
 	return REAL->malloc(total);
 }
 
-/* A block as the allocator gives it. *ret_total: what was asked for. NULL: errno is set. */
-static void *take_original(const struct request *r, size_t *ret_total)
+MT_COLD static void *call_original_timed(const struct request *r, size_t total)
 {
-	size_t more = mt_layout.extra;
-	if (mt_layout.has_header && (r->align > LEAST_ALIGN || mt_rt.index_shift < 4))
-		more += r->align;
-	if (__builtin_add_overflow(r->size, more, ret_total) || *ret_total > PTRDIFF_MAX ||
-	    r->align > ALIGN_MOST)
-		return refuse(MT_ENOMEM);
 	r->text->start_ns = mt_record_text_now();
-	void *p = call_original(r, *ret_total);
+	void *p = call_original(r, total);
 	r->text->end_ns = mt_record_text_now();
 	return p;
 }
 
-static uint64_t usable_of(const void *p)
+/* A block as the allocator gives it. NULL: errno is set. */
+MT_INLINE void *take_original(const struct request *r)
+{
+	size_t more = mt_layout.extra, total;
+	if (mt_layout.has_header && (r->align > LEAST_ALIGN || mt_rt.index_shift < 4))
+		more += r->align;
+	if (__builtin_add_overflow(r->size, more, &total) || total > PTRDIFF_MAX ||
+	    r->align > ALIGN_MOST)
+		return refuse(MT_ENOMEM);
+	return MT_UNLIKELY(r->text != NULL) ? call_original_timed(r, total)
+					    : call_original(r, total);
+}
+
+MT_INLINE uint64_t usable_of(const void *p)
 {
 	if (mt_layout.has_header)
 		return mt_header_of(p)->usable;
@@ -218,7 +225,7 @@ static uint64_t usable_of(const void *p)
 }
 
 /* New bytes [from, usable) of a block get their pattern. */
-static void fill_new(void *p, uint64_t from)
+MT_INLINE void fill_new(void *p, uint64_t from)
 {
 	if (MT_LIKELY(!(mt_check.options.flags & MT_CHECK_FILL_ON_ALLOC)))
 		return;
@@ -227,7 +234,7 @@ static void fill_new(void *p, uint64_t from)
 		mt_mem_fill((char *)p + from, MT_BYTE_ALLOC, to - from);
 }
 
-static int wants_stack(size_t size)
+MT_INLINE int wants_stack(size_t size)
 {
 	return __atomic_load_n(&mt_check.capturing, __ATOMIC_RELAXED) &&
 	       size >= mt_check.options.backtrace_min && size <= mt_check.options.backtrace_max;
@@ -241,7 +248,7 @@ MT_INLINE void enter_without_stack(struct mt_thread *t, const void *p, size_t si
 		mt_record_without_stack(t, p, size);
 }
 
-static void enter_table(struct mt_thread *t, void *p, const struct request *r)
+MT_INLINE void enter_table(struct mt_thread *t, void *p, const struct request *r)
 {
 	if (MT_UNLIKELY(mt_control_changed(t)))
 		mt_control_take(t);
@@ -252,7 +259,7 @@ static void enter_table(struct mt_thread *t, void *p, const struct request *r)
 }
 
 /* 1: this block's turn has come to lie against an inaccessible page. */
-static int wants_page(struct mt_thread *t, const struct request *r)
+MT_INLINE int wants_page(struct mt_thread *t, const struct request *r)
 {
 	if (MT_LIKELY(!(mt_check.options.flags & MT_CHECK_GUARD_PAGE)) || t->page_in--)
 		return 0;
@@ -272,11 +279,20 @@ static void enter_with_page(struct mt_thread *t, void *p, const struct request *
 		mt_guard_made(t, p, gone.cell);
 }
 
-/* A new block, dressed and known. Guard held. NULL: errno is set. */
-static void *make(struct mt_thread *t, const struct request *r)
+/* The original in its place. NULL: it got none, and is dressed as any other. */
+MT_COLD static void *give_page(struct mt_thread *t, void *original, struct request r)
 {
-	size_t total;
-	void *original = take_original(r, &total);
+	enum mt_state_call placed = r.align > LEAST_ALIGN ? MT_CALL_ALIGNED : r.call;
+	void *p = mt_guard_place(t, original, r.size, placed);
+	if (p)
+		enter_with_page(t, p, &r);
+	return p;
+}
+
+/* A new block, dressed and known. Guard held. NULL: errno is set. */
+MT_INLINE void *make_inline(struct mt_thread *t, const struct request *r)
+{
+	void *original = take_original(r), *p = original;
 	if (MT_UNLIKELY(!original)) {
 		mt_count(&t->row->failed_allocs, 1);
 		return NULL;
@@ -284,12 +300,8 @@ static void *make(struct mt_thread *t, const struct request *r)
 	mt_foreign_remove(original); /* the allocator may have called back (calloc of musl) */
 	if (MT_UNLIKELY(t->settle))
 		mt_record_returned(t, original);
-	enum mt_state_call placed = r->align > LEAST_ALIGN ? MT_CALL_ALIGNED : r->call;
-	void *p = wants_page(t, r) ? mt_guard_place(t, original, r->size, placed) : NULL;
-	if (MT_UNLIKELY(p)) {
-		enter_with_page(t, p, r);
+	if (MT_UNLIKELY(wants_page(t, r)) && (p = give_page(t, original, *r)) != NULL)
 		return p;
-	}
 	p = original;
 	if (mt_layout.has_header)
 		p = mt_block_dress(original, r->size, r->align, header_flags(r->call));
@@ -297,6 +309,11 @@ static void *make(struct mt_thread *t, const struct request *r)
 		fill_new(p, 0);
 	enter_table(t, p, r);
 	return p;
+}
+
+MT_NOINLINE static void *make(struct mt_thread *t, const struct request *r)
+{
+	return make_inline(t, r);
 }
 
 /* What is due before a call: a check of the whole heap, what a signal asked for. */
@@ -327,13 +344,13 @@ struct block {
 	uint32_t record;
 };
 
-static uint32_t call_of(uint32_t cell)
+MT_INLINE uint32_t call_of(uint32_t cell)
 {
 	return cell ? mt_rt.sites[mt_rt.cells[cell].site].call : 0;
 }
 
 /* What made the block, as far as its header or its cell knows. */
-static uint32_t alloc_call_of(const struct block *b)
+MT_INLINE uint32_t alloc_call_of(const struct block *b)
 {
 	if (!mt_layout.has_header)
 		return call_of(b->cell);
@@ -352,23 +369,27 @@ static struct mt_known known_of(const struct block *b)
 				 .alloc = mt_cell_actor(b->cell)};
 }
 
-/* The header of a block that is there. */
-static enum verdict read_header(struct mt_thread *t, const struct mt_use *use, struct block *b,
-				uint64_t size)
+MT_COLD static enum verdict report_header(struct mt_thread *t, const struct mt_use *use,
+					  struct block *b)
 {
-	const struct mt_header *h = mt_header_of(b->p);
-	if (MT_LIKELY(mt_header_is_good(h, b->p))) {
-		b->original = mt_header_original(h, b->p);
-		b->size = h->size;
-		b->usable = h->usable;
-		return IS_OURS;
-	}
-	b->size = size;
+	uint32_t tag = mt_header_of(b->p)->tag;
 	b->alloc_call = call_of(b->cell);
 	struct mt_known known = known_of(b);
-	mt_report_bad_pointer(t, use, b->p, h->tag == MT_TAG_LIVE ? MT_BAD_HEADER : MT_BAD_TAG,
-			      h->tag, &known);
+	mt_report_bad_pointer(t, use, b->p, tag == MT_TAG_LIVE ? MT_BAD_HEADER : MT_BAD_TAG, tag,
+			      &known);
 	return IS_BAD;
+}
+
+/* The header of a block that is there. */
+MT_INLINE enum verdict read_header(struct mt_thread *t, const struct mt_use *use, struct block *b)
+{
+	const struct mt_header *h = mt_header_of(b->p);
+	if (MT_UNLIKELY(!mt_header_is_good(h, b->p)))
+		return report_header(t, use, b);
+	b->original = mt_header_original(h, b->p);
+	b->size = h->size;
+	b->usable = h->usable;
+	return IS_OURS;
 }
 
 /* 1: a block of ours may be in no table: its storage ended, or it is the parent's. */
@@ -419,13 +440,13 @@ MT_COLD static enum verdict examine_unknown(struct mt_thread *t, const struct mt
 	return IS_BAD;
 }
 
-static int is_verified(void)
+MT_INLINE int is_verified(void)
 {
 	return (mt_check.options.flags & MT_CHECK_TRACK) != 0;
 }
 
-/* What the table knows of b->p: small blocks at once. *ret_size: asked for. */
-MT_INLINE int find(struct block *b, uint64_t *ret_size)
+/* What the table knows of b->p: small blocks at once. */
+MT_INLINE int find(struct block *b)
 {
 	uint32_t *slot = mt_index_find((uint64_t)b->p);
 	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
@@ -436,42 +457,41 @@ MT_INLINE int find(struct block *b, uint64_t *ret_size)
 		b->slot = slot;
 		b->record = r;
 		b->cell = l->cell;
-		*ret_size = l->size;
+		b->size = l->size;
 		return 1;
 	}
 	if (!mt_record_find(b->p, &gone))
 		return 0;
 	b->cell = gone.cell;
-	*ret_size = gone.size;
+	b->size = gone.size;
 	return 1;
 }
 
 /* Fills *b for p as far as it is ours. */
-static enum verdict examine(struct mt_thread *t, const struct mt_use *use, void *p, struct block *b)
+MT_INLINE enum verdict examine(struct mt_thread *t, const struct mt_use *use, void *p,
+			       struct block *b)
 {
-	uint64_t size;
 	b->p = b->original = p;
 	b->in_table = 1;
 	b->cell = b->alloc_call = 0;
-	if (MT_UNLIKELY(!find(b, &size))) {
+	b->size = b->usable = 0;
+	if (MT_UNLIKELY(!find(b))) {
 		if (is_verified() || mt_layout.has_header)
 			return examine_unknown(t, use, b);
 		b->in_table = 0; /* nobody asked whether the pointer is right */
 		return IS_FOREIGN;
 	}
-	if (!mt_layout.has_header) {
-		b->size = size;
+	if (!mt_layout.has_header)
 		b->usable = usable_of(p);
-	} else if (read_header(t, use, b, size) != IS_OURS) {
+	else if (read_header(t, use, b) != IS_OURS)
 		return IS_BAD;
-	}
 	b->alloc_call = alloc_call_of(b);
 	return IS_OURS;
 }
 
 /* --- going away ---------------------------------------------------------------------------- */
 
-static int goes_with(uint32_t alloc_call, enum mt_state_call call)
+MT_INLINE int goes_with(uint32_t alloc_call, enum mt_state_call call)
 {
 	if (!alloc_call)
 		return 1;
@@ -482,25 +502,35 @@ static int goes_with(uint32_t alloc_call, enum mt_state_call call)
 	return call != MT_CALL_DELETE && call != MT_CALL_DELETE_ARRAY;
 }
 
-static void check_guard(struct mt_thread *t, const struct mt_use *use, const struct block *b,
-			int is_front)
+MT_COLD static void report_guard(struct mt_thread *t, const struct mt_use *use,
+				 const struct block *b, int is_front)
 {
 	uint32_t told = is_front ? MT_HEADER_FRONT_TOLD : MT_HEADER_REAR_TOLD;
 	struct mt_changed c = is_front ? mt_block_front(b->p) : mt_block_rear(b->p, b->size);
-	if (MT_LIKELY(!c.count) || mt_header_of(b->p)->flags & told)
+	if (!c.count || mt_header_of(b->p)->flags & told)
 		return;
 	struct mt_known known = known_of(b);
 	mt_report_guard(t, use, &known, is_front, &c);
-	mt_header_mark(mt_header_of(b->p), b->p,
-		       told); /* realloc may leave the block where it is */
+	/* realloc may leave the block where it is */
+	mt_header_mark(mt_header_of(b->p), b->p, told);
 }
 
-static void check_operator(struct mt_thread *t, const struct mt_use *use, const struct block *b)
+MT_COLD static void report_mismatch(struct mt_thread *t, const struct mt_use *use,
+				    const struct block *b)
 {
-	if (MT_LIKELY(goes_with(b->alloc_call, use->call)))
-		return;
 	struct mt_known known = known_of(b);
 	mt_report_mismatch(t, use, &known);
+}
+
+MT_INLINE void check_operator(struct mt_thread *t, const struct mt_use *use, const struct block *b)
+{
+	if (MT_UNLIKELY(!goes_with(b->alloc_call, use->call)))
+		report_mismatch(t, use, b);
+}
+
+MT_INLINE int is_changed(const void *from, size_t len, uint8_t byte)
+{
+	return MT_UNLIKELY(mt_mem_differs(from, byte, len) != len);
 }
 
 /* The same of a block against an inaccessible page. */
@@ -515,22 +545,21 @@ static void check_page_operator(struct mt_thread *t, const struct mt_use *use, v
 }
 
 /* Before a block goes or changes: what can be seen of it. */
-static void check_block(struct mt_thread *t, const struct mt_use *use, const struct block *b)
+MT_INLINE void check_block(struct mt_thread *t, const struct mt_use *use, const struct block *b)
 {
+	uint32_t front = mt_layout.front, rear = mt_layout.rear;
 	check_operator(t, use, b);
-	if (mt_layout.front)
-		check_guard(t, use, b, 1);
-	if (mt_layout.rear)
-		check_guard(t, use, b, 0);
+	if (front && is_changed((const char *)b->p - front, front, MT_BYTE_FRONT))
+		report_guard(t, use, b, 1);
+	if (rear && is_changed((const char *)b->p + b->size, rear, MT_BYTE_REAR))
+		report_guard(t, use, b, 0);
 }
 
-/* The block leaves the table: 1, or 0 when another thread was quicker. */
-static int leave_table(struct mt_thread *t, const struct mt_use *use, const struct block *b,
-		       int is_realloc)
+MT_NOINLINE static int leave_table_slow(struct mt_thread *t, const struct mt_use *use,
+					const struct block *b, int is_realloc)
 {
 	struct mt_gone gone = {0};
-	if (!b->in_table || (b->slot && mt_fast_free_bare(t, b->slot, b->record)) ||
-	    (!is_realloc && mt_fast_free(t, (uint64_t)b->p, MT_FAST_FULL)))
+	if (!is_realloc && mt_fast_free(t, (uint64_t)b->p, MT_FAST_FULL))
 		return 1;
 	if (MT_UNLIKELY(!mt_record_take(t, b->p, &gone))) {
 		mt_report_bad_pointer(t, use, b->p, MT_BAD_UNKNOWN, 0, NULL);
@@ -540,8 +569,17 @@ static int leave_table(struct mt_thread *t, const struct mt_use *use, const stru
 	return 1;
 }
 
+/* The block leaves the table: 1, or 0 when another thread was quicker. */
+MT_INLINE int leave_table(struct mt_thread *t, const struct mt_use *use, const struct block *b,
+			  int is_realloc)
+{
+	if (MT_LIKELY(b->slot && mt_fast_free_bare(t, b->slot, b->record)))
+		return 1;
+	return !b->in_table || leave_table_slow(t, use, b, is_realloc);
+}
+
 /* Marks and fills a block that is freed; how many bytes were filled. */
-static uint64_t spoil(const struct block *b)
+MT_INLINE uint64_t spoil(const struct block *b)
 {
 	if (mt_layout.has_header)
 		mt_header_of(b->p)->tag = MT_TAG_FREED;
@@ -552,11 +590,12 @@ static uint64_t spoil(const struct block *b)
 	return n;
 }
 
-static struct mt_held hold(struct mt_thread *t, const struct mt_use *use, const struct block *b,
-			   uint64_t filled)
+/* 0: it is in the quarantine. */
+MT_NOINLINE static int hold_back(struct mt_thread *t, const struct mt_use *use,
+				 const struct block *b, uint64_t filled)
 {
 	uint32_t node = mt_check.options.free_frames ? mt_stack_node(t, use->caller) : 0;
-	return (struct mt_held){
+	struct mt_held h = {
 		.p = (uint64_t)b->p,
 		.original = (uint64_t)b->original,
 		.size = b->size,
@@ -568,32 +607,32 @@ static struct mt_held hold(struct mt_thread *t, const struct mt_use *use, const 
 		.pid = mt_rt.pid,
 		.free = mt_actor(t, node),
 	};
+	return mt_quarantine_add(t, &h);
 }
 
-static void free_original(void *p, struct mt_record_text *text)
+MT_INLINE void free_original(void *p, struct mt_record_text *text)
 {
 	uint64_t start = mt_record_text_now();
 	REAL->free(p);
+	if (MT_LIKELY(!text))
+		return;
 	text->end_ns = mt_record_text_now();
 	if (!text->start_ns) /* else a realloc's */
 		text->start_ns = start;
 }
 
 /* The block goes: held back, or freed. Everything that could be wrong with it has been said. */
-static void let_go(struct mt_thread *t, const struct mt_use *use, const struct block *b,
-		   struct mt_record_text *text)
+MT_INLINE void let_go(struct mt_thread *t, const struct mt_use *use, const struct block *b,
+		      struct mt_record_text *text)
 {
 	uint64_t filled = spoil(b);
-	if (mt_check.options.flags & MT_CHECK_FREE_TRACK) {
-		struct mt_held h = hold(t, use, b, filled);
-		if (!mt_quarantine_add(t, &h))
-			return;
-	}
+	if (mt_check.options.flags & MT_CHECK_FREE_TRACK && !hold_back(t, use, b, filled))
+		return;
 	free_original(b->original, text);
 }
 
 /* See `going`. */
-static void claim(struct block *b, const void *p)
+MT_INLINE void claim(struct block *b, const void *p)
 {
 	uint64_t *place = &going[((uint64_t)p >> 4) % GOING], seen = 0;
 	b->place = NULL;
@@ -610,15 +649,15 @@ static void claim(struct block *b, const void *p)
 	b->place = place;
 }
 
-static void give_up(struct block *b)
+MT_INLINE void give_up(struct block *b)
 {
 	if (MT_UNLIKELY(b->place != NULL))
 		__atomic_store_n(b->place, 0, __ATOMIC_RELEASE);
 	b->place = NULL;
 }
 
-static void free_block(struct mt_thread *t, const struct mt_use *use, struct block *b,
-		       struct mt_record_text *text)
+MT_INLINE void free_block(struct mt_thread *t, const struct mt_use *use, struct block *b,
+			  struct mt_record_text *text)
 {
 	check_block(t, use, b);
 	int is_left = leave_table(t, use, b, 0);
@@ -627,13 +666,11 @@ static void free_block(struct mt_thread *t, const struct mt_use *use, struct blo
 		let_go(t, use, b, text);
 }
 
-void mt_check_leave(struct mt_thread *t)
+MT_COLD void mt_check_die(struct mt_thread *t)
 {
-	uint32_t dying = t->dying;
 	t->dying = 0;
 	mt_leave(t);
-	if (MT_UNLIKELY(dying))
-		mt_guard_die();
+	mt_guard_die();
 }
 
 /* --- calls --------------------------------------------------------------------------------- */
@@ -651,23 +688,31 @@ static void *tracked_alloc(struct mt_thread *t, struct request *r)
 	return p;
 }
 
+MT_COLD static void *malloc_recorded(struct mt_thread *t, struct request r, size_t size)
+{
+	struct mt_record_text text =
+		text_of(r.call == MT_CALL_REALLOC ? MT_RECORD_TEXT_REALLOC : MT_RECORD_TEXT_MALLOC,
+			NULL, size);
+	r.text = &text;
+	return tracked_alloc(t, &r);
+}
+
 MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
 				  const struct mt_caller *caller, uint64_t source)
 {
 	struct mt_thread *t;
-	struct mt_record_text text =
-		text_of(call == MT_CALL_REALLOC ? MT_RECORD_TEXT_REALLOC : MT_RECORD_TEXT_MALLOC,
-			NULL, size);
-	struct request r = {.size = size,
-			    .align = LEAST_ALIGN,
-			    .caller = caller,
-			    .source = source,
-			    .text = &text};
+	struct request r = {.size = size, .align = LEAST_ALIGN, .caller = caller, .source = source};
 	r.call = called(call, &r.size, 0, caller->sp);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return mt_check_let_pass(how, t, REAL->malloc(size));
-	return tracked_alloc(t, &r);
+	if (MT_UNLIKELY(mt_record_text_is_on))
+		return malloc_recorded(t, r, size);
+	do_what_is_due(t, r.call, caller);
+	r.size += !r.size;
+	void *p = make_inline(t, &r);
+	mt_check_leave(t);
+	return p;
 }
 
 MT_NOINLINE void *mt_check_calloc(size_t n, size_t each, const struct mt_caller *caller,
@@ -765,10 +810,34 @@ static void free_page(struct mt_thread *t, const struct mt_use *use, void *p)
 	mt_record_text_end(token, &text);
 }
 
+/* text: NULL, nothing is recorded. The verdict. */
+MT_INLINE enum verdict free_any(struct mt_thread *t, const struct mt_use *use, void *p,
+				struct mt_record_text *text)
+{
+	struct block b;
+	claim(&b, p);
+	enum verdict v = examine(t, use, p, &b);
+	if (text && v != IS_BAD)
+		text->present = present_of(&b, v);
+	if (MT_LIKELY(v == IS_OURS))
+		free_block(t, use, &b, text);
+	give_up(&b);
+	if (v == IS_FOREIGN)
+		free_original(p, text);
+	return v;
+}
+
+MT_COLD static void free_recorded(struct mt_thread *t, const struct mt_use *use, void *p)
+{
+	struct mt_record_text text = text_of(MT_RECORD_TEXT_FREE, p, 0);
+	uint32_t token = mt_record_text_begin();
+	enum verdict v = free_any(t, use, p, &text);
+	mt_record_text_end(token, v == IS_BAD ? NULL : &text);
+}
+
 MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt_caller *caller)
 {
 	struct mt_thread *t;
-	struct block b;
 	if (!p)
 		return;
 	size_t given = (size_t)p;
@@ -784,18 +853,10 @@ MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt
 		return;
 	}
 	do_what_is_due(t, use.call, caller);
-	struct mt_record_text text = text_of(MT_RECORD_TEXT_FREE, p, 0);
-	uint32_t token = mt_record_text_begin();
-	claim(&b, p);
-	enum verdict v = examine(t, &use, p, &b);
-	if (MT_UNLIKELY(token) && v != IS_BAD)
-		text.present = present_of(&b, v);
-	if (MT_LIKELY(v == IS_OURS))
-		free_block(t, &use, &b, &text);
-	give_up(&b);
-	if (v == IS_FOREIGN)
-		free_original(p, &text);
-	mt_record_text_end(token, v == IS_BAD ? NULL : &text);
+	if (MT_UNLIKELY(mt_record_text_is_on))
+		free_recorded(t, &use, p);
+	else
+		free_any(t, &use, p, NULL);
 	mt_check_leave(t);
 }
 

@@ -72,6 +72,13 @@ size_t mt_check_usable_size(const void *p, const struct mt_caller *caller);
 void mt_check_expect(enum mt_state_call call, uint64_t size_or_pointer, uintptr_t sp);
 
 /* Lets the guard go; ends the program if a report has said so. */
-void mt_check_leave(struct mt_thread *t);
+void mt_check_die(struct mt_thread *t);
+MT_INLINE void mt_check_leave(struct mt_thread *t)
+{
+	if (MT_UNLIKELY(t->dying))
+		mt_check_die(t);
+	else
+		mt_leave(t);
+}
 
 #endif

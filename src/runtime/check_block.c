@@ -21,11 +21,8 @@ void mt_layout_begin(const struct mt_check_options *o)
 		l->secret = mt_clock_ticks() * 0x9e3779b97f4a7c15u;
 }
 
-/* What malloc_usable_size() is to say of the block. */
-static uint64_t usable_of(const void *p, void *original, size_t size)
+uint64_t mt_block_usable(const void *p, void *original, size_t size)
 {
-	if (mt_layout.rear)
-		return size;
 	size_t (*usable)(const void *) = mt_original[MT_FAMILY_PLAIN].malloc_usable_size;
 	uint64_t all = usable ? usable(original) : 0, before = (uintptr_t)p - (uintptr_t)original;
 	return MT_MAX(all > before ? all - before : 0, (uint64_t)size);
@@ -35,20 +32,6 @@ static void seal(struct mt_header *h, const void *p)
 {
 	h->seal = mt_header_seal(h, p);
 	h->tag = MT_TAG_LIVE;
-}
-
-void *mt_block_dress(void *original, size_t size, size_t align, uint32_t flags)
-{
-	char *p = (char *)MT_ALIGN_UP((uintptr_t)original + mt_layout.before, (uintptr_t)align);
-	struct mt_header *h = mt_header_of(p);
-	mt_mem_fill(p - mt_layout.front, MT_BYTE_FRONT, mt_layout.front);
-	mt_mem_fill(p + size, MT_BYTE_REAR, mt_layout.rear);
-	h->flags = flags;
-	h->distance = (uint32_t)((uintptr_t)p - (uintptr_t)original);
-	h->size = size;
-	h->usable = usable_of(p, original, size);
-	seal(h, p);
-	return p;
 }
 
 void mt_header_mark(struct mt_header *h, const void *p, uint32_t flags)

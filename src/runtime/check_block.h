@@ -80,7 +80,22 @@ MT_INLINE void *mt_header_original(const struct mt_header *h, const void *p)
  * Writes header and guards of a block of `size` bytes in the original, which is large enough: the
  * program's pointer, a multiple of align (a power of two, at least 16).
  */
-void *mt_block_dress(void *original, size_t size, size_t align, uint32_t flags);
+uint64_t mt_block_usable(const void *p, void *original, size_t size);
+MT_INLINE void *mt_block_dress(void *original, size_t size, size_t align, uint32_t flags)
+{
+	const struct mt_layout *l = &mt_layout;
+	char *p = (char *)MT_ALIGN_UP((uintptr_t)original + l->before, (uintptr_t)align);
+	struct mt_header *h = mt_header_of(p);
+	mt_mem_fill(p - l->front, MT_BYTE_FRONT, l->front);
+	mt_mem_fill(p + size, MT_BYTE_REAR, l->rear);
+	h->flags = flags;
+	h->distance = (uint32_t)((uintptr_t)p - (uintptr_t)original);
+	h->size = size;
+	h->usable = MT_LIKELY(l->rear) ? size : mt_block_usable(p, original, size);
+	h->seal = mt_header_seal(h, p);
+	h->tag = MT_TAG_LIVE;
+	return p;
+}
 
 /* Sets flags of a good header. */
 void mt_header_mark(struct mt_header *h, const void *p, uint32_t flags);
