@@ -95,7 +95,8 @@ static void finish(struct mt_thread *t)
 		say_leaks();
 	if ((flags & MT_CHECK_RECORD_ALLOCS) && (flags & MT_CHECK_RECORD_ON_EXIT))
 		mt_record_text_write(/* at_exit */ 1);
-	if (flags & MT_CHECK_BACKTRACE_DUMP_ON_EXIT)
+	if ((flags & MT_CHECK_BACKTRACE_DUMP_ON_EXIT) &&
+	    (flags & (MT_CHECK_BACKTRACE | MT_CHECK_BACKTRACE_ON_SIGNAL)))
 		mt_heap_dump_on_exit();
 	if (flags & MT_CHECK_STATS_ON_EXIT)
 		mt_check_stats_log();

@@ -473,7 +473,8 @@ static void early(int argc, char **argv)
 		early_block = malloc(50);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char **) = early;
+typedef void (*initializer)(int, char **);
+__attribute__((section(".preinit_array"), used)) static const initializer preinit = early;
 
 static void c091_free_of_an_early_block(void)
 {

@@ -39,8 +39,6 @@ def is_wanted(line, on, result):
     if line in ("Dumping to file: %s/heap.%d.exit.txt" % (result.folder, result.pid), "") or \
             re.match(r"Dumping to file: %s/\S+\.%d\.exit\.txt$" % (re.escape(result.folder), result.pid), line):
         return "backtrace_dump_on_exit" in on and bool({"backtrace", "backtrace_enable_on_signal"} & on)
-    if line == "No alloc entries to write.": # nothing is recorded yet
-        return {"record_allocs", "record_allocs_on_exit"} <= on
     return "record_allocs" in on and line == "Maximum number of records added, all new operations will be dropped."
 
 
