@@ -267,7 +267,7 @@ static void a_module_that_vanishes_meanwhile_is_refused_or_whole(void **state)
 		reads_left = reads++;
 		err = mt_module_from_phdr_by(read_some, whole.phdr, whole.phnum, whole.bias, &m);
 	} while (err || reads_left < 0);
-	assert_true(reads > (int)whole.phnum);
+	assert_true(reads > (int)whole.phnum / 8);
 	assert_memory_equal(m.build_id, whole.build_id, 20);
 	assert_true(m.fingerprint == whole.fingerprint);
 	dlclose(handle);

@@ -22,7 +22,7 @@ static char root[64];
 
 static int make_root(void **state)
 {
-	strcpy(root, "/tmp/memtrack-test-XXXXXX");
+	snprintf(root, sizeof(root), "/tmp/memtrack-test-XXXXXX");
 	return mkdtemp(root) ? chmod(root, 0755) : -1;
 }
 
