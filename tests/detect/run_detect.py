@@ -11,11 +11,11 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "check"))
@@ -40,29 +40,29 @@ def library(name):
 class Run:
     """A program under a tool: what it said, how it ended, and what it cost."""
 
-    def __init__(self, command, env, folder):
-        out, err = os.path.join(folder, "out"), os.path.join(folder, "err")
-        with open(out, "wb") as o, open(err, "wb") as e:
-            start = time.monotonic()
-            child = subprocess.Popen(command, env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=o, stderr=e)
-            end = start + TIMEOUT_S
-            self.hung, usage = False, None
-            while usage is None:
-                pid, status, got = os.wait4(child.pid, os.WNOHANG)
-                if pid:
-                    usage = got
-                elif time.monotonic() > end:
-                    self.hung = True
-                    child.kill()
-                    _, status, usage = os.wait4(child.pid, 0)
-                else:
-                    time.sleep(0.0005)
-            self.seconds = time.monotonic() - start
-            child.returncode = os.waitstatus_to_exitcode(status)
-        self.status, self.rss_kib = child.returncode, usage.ru_maxrss
-        with open(out, encoding="utf-8", errors="replace") as file:
+    def __init__(self, meter, command, env, folder):
+        names = {n: os.path.join(folder, n) for n in ("out", "err", "cost")}
+        env = dict(env)
+        if "LD_PRELOAD" in env:
+            env["METER_PRELOAD"] = env.pop("LD_PRELOAD")
+        with open(names["out"], "wb") as o, open(names["err"], "wb") as e:
+            child = subprocess.Popen([meter, names["cost"]] + command, env=env, cwd=folder, stdin=subprocess.DEVNULL,
+                                     stdout=o, stderr=e, start_new_session=True)
+            try:
+                child.wait(TIMEOUT_S)
+                self.hung = False
+            except subprocess.TimeoutExpired:
+                self.hung = True
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        self.seconds, self.rss_kib, self.status = TIMEOUT_S, 0, -signal.SIGKILL
+        if not self.hung:
+            with open(names["cost"], encoding="ascii") as file:
+                took, self.rss_kib, self.status = map(int, file.read().split())
+            self.seconds = took / 1e6
+        with open(names["out"], encoding="utf-8", errors="replace") as file:
             self.out = file.read()
-        with open(err, encoding="utf-8", errors="replace") as file:
+        with open(names["err"], encoding="utf-8", errors="replace") as file:
             self.err = file.read()
 
     def died(self):
@@ -214,14 +214,14 @@ class Bench:
         """The compiled program of a source: plain, or with ASan."""
         if (source, flavour) in self.programs:
             return self.programs[source, flavour]
-        path = os.path.join(self.bin, flavour + "_" + source.replace(".", "_"))
+        path = os.path.join(self.bin, flavour + "_" + os.path.basename(source).replace(".", "_"))
         inputs = [os.path.join(HERE, f) for f in (source, "faults.h", "run_detect.py")]
         if not os.path.exists(path) or os.path.getmtime(path) < max(map(os.path.getmtime, inputs)):
             os.makedirs(self.bin, exist_ok=True)
             fresh = "%s.%d" % (path, os.getpid())
             command = ["g++", "-std=c++17"] if source.endswith(".cc") else ["gcc"]
             command += ["-fsanitize=address"] if flavour == "asan" else []
-            done = subprocess.run(command + [inputs[0], "-o", fresh, "-O1", "-g", "-fno-builtin", "-w", "-pthread"],
+            done = subprocess.run(command + [inputs[0], "-o", fresh, "-O1", "-g", "-fno-builtin", "-w", "-pthread", "-D_GNU_SOURCE"],
                                   capture_output=True, text=True, timeout=180, check=False)
             if done.returncode:
                 raise RuntimeError("%s: %s" % (source, done.stderr[:2000]))
@@ -229,14 +229,17 @@ class Bench:
         self.programs[source, flavour] = harness.Program(path)
         return self.programs[source, flavour]
 
-    def run(self, tool, fault, variant, how):
-        """(Run, what the tool found); None: there is no such variant."""
-        source = "faults.cc" if variant == "c" or KINDS[fault] == judge.MISMATCH else "faults.c"
-        program = self.program(source, tool.flavour)
+    def run_program(self, tool, source, words):
+        program, meter = self.program(source, tool.flavour), self.program("meter.c", "plain")
         for name in os.listdir(self.work):
             os.unlink(os.path.join(self.work, name))
-        run = Run(tool.command([program.real, fault, variant, how]), tool.env(self.work), self.work)
+        run = Run(meter.real, tool.command([program.real] + words), tool.env(self.work), self.work)
         return run, tool.read(run, program)
+
+    def run(self, tool, fault, variant, how):
+        """(Run, what the tool found)"""
+        source = "faults.cc" if variant == "c" or KINDS[fault] == judge.MISMATCH else "faults.c"
+        return self.run_program(tool, source, [fault, variant, how])
 
 
 # --- memtrack alone ---
@@ -329,6 +332,17 @@ def peers(options):
     return tap.done()
 
 
+WORK = ("../check/family.c", ["1", "60000"]) # allocates, resizes, checks and frees
+
+
+def measure_work(bench, tool, rounds):
+    """(seconds, KiB) of a program that does something; None: it does not come to its end."""
+    runs = [bench.run_program(tool, *WORK)[0] for _ in range(rounds)]
+    if any("wrong 0\n" not in r.out for r in runs):
+        return None
+    return statistics.median(r.seconds for r in runs), statistics.median(r.rss_kib for r in runs)
+
+
 SIGNS = {"named": "**named**", "other": "other", "crash": "crash", "missed": "–"}
 
 
@@ -366,35 +380,46 @@ def table(options):
     bench = Bench(options.build)
     try:
         verdicts, costs = measure(bench, tools, options.rounds)
+        work = {tool: measure_work(bench, tool, max(3, options.rounds)) for tool in tools}
     finally:
         bench.close()
-    print_table(tools, verdicts, costs, options.rounds)
+    print_table(tools, verdicts, costs, work)
     return 0
 
 
-def print_table(tools, verdicts, costs, rounds):
-    count = 3 * len(KINDS)
+HEAD = """<!-- SPDX-License-Identifier: MIT -->
+# Who finds what
 
-    def row(*cells):
-        print("| " + " | ".join(map(str, cells)) + " |")
-    print("<!-- SPDX-License-Identifier: MIT -->\n# Who finds what\n")
-    print("%d faulty programs, each in three variants that differ in size, distance and language (two in C, one in C++):\n"
-          "`tests/detect/`. The judge reads what each tool says: **named**: the right kind of fault; other: something was\n"
-          "said, but not that; crash: the program died without a word (with page guards at the faulty instruction, which a\n"
-          "debugger shows); –: missed. One word stands for all three variants. Made by `./x detect`.\n" % len(KINDS))
+%d faulty programs (`tests/detect/`), each in three variants that differ in size, distance and language: two in C, one
+in C++. The judge reads what each tool says. **named**: the right kind of fault; other: something was said, but not
+that; crash: the program died without a word (with page guards at the faulty instruction, which a debugger shows);
+–: missed. One word stands for all three variants. Leaks are blocks that are live at exit, still reachable ones too.
+Made by `./x detect`.
+"""
+
+
+def row(*cells):
+    print("| " + " | ".join(map(str, cells)) + " |")
+
+
+def print_table(tools, verdicts, costs, work):
+    print(HEAD % len(KINDS))
     row("fault", "kind", *(t.name for t in tools))
     row(*["---"] * (len(tools) + 2))
     for fault, kind in KINDS.items():
         row(fault.replace("_", " "), kind, *(cell(verdicts[t][fault]) for t in tools))
-    print("\n| of %d | %s |" % (count, " | ".join(t.name for t in tools)))
+    print()
+    row("of %d" % (3 * len(KINDS)), *(t.name for t in tools))
     row(*["---"] * (len(tools) + 1))
     for what in ("named", "other", "crash", "missed"):
         row(what, *(sum(v == what for three in verdicts[t].values() for v in three) for t in tools))
     row("reports of the same programs without the fault", *(costs[t][2] for t in tools))
-    row("median time, ms", *("%.1f" % (costs[t][0] * 1000) for t in tools))
-    row("median peak memory, MiB", *("%.1f" % (costs[t][1] / 1024) for t in tools))
-    print("\nTime (median of %d) and memory are those of the programs without the fault; such a program takes no time of its own,\n"
-          "so they are what a tool costs at start and end.\n" % rounds)
+    row("their median time, ms", *("%.1f" % (costs[t][0] * 1000) for t in tools))
+    row("their median peak memory, MiB", *("%.1f" % (costs[t][1] / 1024) for t in tools))
+    row("time of a program that allocates, ms", *("%.0f" % (work[t][0] * 1000) if work[t] else "fails" for t in tools))
+    row("its peak memory, MiB", *("%.1f" % (work[t][1] / 1024) if work[t] else "fails" for t in tools))
+    print("\nThe programs without the fault take no time of their own: it is what a tool costs at start and end. The one that\n"
+          "allocates is `tests/check/family.c`, %s calls in one thread, a few of them for more memory than there is.\n" % WORK[1][1])
     for tool in tools:
         print("- %s: %s" % (tool.name, tool.version()))
 
