@@ -11,6 +11,7 @@
 #include "runtime/backtrace.h"
 #include "runtime/check_block.h"
 #include "runtime/check_heap.h"
+#include "runtime/check_mark.h"
 #include "runtime/check_report.h"
 #include "runtime/check_untracked.h"
 #include "runtime/check_signal.h"
@@ -20,22 +21,13 @@
 #include "runtime/guard.h"
 #include "runtime/heap_dump.h"
 #include "runtime/lock.h"
+#include "runtime/program_errno.h"
 #include "runtime/quarantine.h"
 #include "runtime/record_text.h"
+#include "runtime/sites.h"
 #include "runtime/storage.h"
 
-extern int *__errno_location(void) __attribute__((weak));
-
-enum {
-	PAGE_BYTES = 4096,
-	LEAST_ALIGN = 16,
-	MARK_REACH = 4096,
-	PAGE_SLOTS = 1024,
-	GOING = 512,
-	ALIGN_MOST = 1 << 30
-};
-
-struct mt_check mt_check;
+enum { LEAST_ALIGN = 16, GOING = 512, ALIGN_MOST = 1 << 30 };
 
 /*
  * Blocks that threads are just taking out of the table, by address. A second thread that frees the
@@ -46,35 +38,7 @@ static uint64_t going[GOING];
 
 #define REAL (&mt_original[MT_FAMILY_PLAIN])
 
-/* --- start --------------------------------------------------------------------------------- */
-
-int mt_check_begin(const struct mt_check_options *o, const char *program)
-{
-	size_t n = 0;
-	mt_mem_copy(&mt_check.options, o, sizeof(*o));
-	while (program[n] && n + 1 < sizeof(mt_check.program)) {
-		mt_check.program[n] = program[n];
-		n++;
-	}
-	mt_layout_begin(o);
-	int err = o->flags & MT_CHECK_FREE_TRACK
-			  ? mt_quarantine_begin(o->free_track, o->free_track_bytes)
-			  : 0;
-	if (err)
-		return err;
-	mt_errors_begin();
-	if (o->flags & MT_CHECK_GUARD_PAGE)
-		mt_rt.options.guard_slots = PAGE_SLOTS;
-	mt_rt.options.guard_fatal = (o->flags & MT_CHECK_ABORT_ON_ERROR) != 0;
-	mt_check.capturing = (o->flags & MT_CHECK_BACKTRACE) != 0;
-	__atomic_store_n(&mt_check.state, MT_CHECK_ON, __ATOMIC_RELEASE);
-	return 0;
-}
-
-void mt_check_is_not_wanted(void)
-{
-	__atomic_store_n(&mt_check.state, MT_CHECK_OFF, __ATOMIC_RELEASE);
-}
+/* --- state --------------------------------------------------------------------------------- */
 
 void mt_check_forget(void)
 {
@@ -84,69 +48,6 @@ void mt_check_forget(void)
 	mt_record_text_child();
 	mt_heap_dump_forget();
 	mt_mem_zero(going, sizeof(going));
-}
-
-MT_COLD int mt_check_find_out(void)
-{
-	struct mt_thread *t;
-	if (mt_enter(&t) == MT_ENTER_TRACK)
-		mt_leave(t);
-	return mt_check.state == MT_CHECK_ON;
-}
-
-/* --- errno --------------------------------------------------------------------------------- */
-
-static void set_errno(int value)
-{
-	if (__errno_location)
-		*__errno_location() = value;
-}
-
-static void *refuse(int error)
-{
-	set_errno(error);
-	return NULL;
-}
-
-static int get_errno(void)
-{
-	return __errno_location ? *__errno_location() : 0;
-}
-
-/* --- who called ---------------------------------------------------------------------------- */
-
-static __thread struct {
-	uint64_t value;
-	uintptr_t sp;
-	enum mt_state_call call;
-} mark __attribute__((tls_model("initial-exec")));
-
-void mt_check_expect(enum mt_state_call call, uint64_t value, uintptr_t sp)
-{
-	/* new[] calls new: the outer one counts */
-	if (mark.call && mark.value == value && mark.sp - sp < MARK_REACH)
-		return;
-	mark.value = value;
-	mark.sp = sp;
-	mark.call = call;
-}
-
-/*
- * The operator that this call comes from, or the call itself. An aligned operator new may ask for
- * up to one alignment more (slack): *value becomes what its caller asked for.
- */
-MT_INLINE enum mt_state_call called(enum mt_state_call call, size_t *value, size_t slack,
-				    uintptr_t sp)
-{
-	if (MT_LIKELY(!mark.call))
-		return call;
-	enum mt_state_call by = mark.call;
-	int fits = *value - mark.value <= slack && mark.sp - sp < MARK_REACH;
-	mark.call = (enum mt_state_call)0;
-	if (!fits)
-		return call;
-	*value = mark.value;
-	return by;
 }
 
 MT_INLINE uint32_t header_flags(enum mt_state_call call)
@@ -174,11 +75,6 @@ static struct mt_record_text text_of(enum mt_record_text_type type, const void *
 		.type = type, .pointer = p, .size = size, .present = MT_PRESENT_UNKNOWN};
 }
 
-static int is_pow2(size_t n)
-{
-	return n && !(n & (n - 1));
-}
-
 static size_t round_align(size_t align)
 {
 	size_t a = LEAST_ALIGN;
@@ -192,7 +88,8 @@ MT_INLINE void *call_original(const struct request *r, size_t total)
 	if (r->zeroed)
 		return REAL->calloc(1, total);
 	if (r->align > LEAST_ALIGN && !mt_layout.has_header)
-		return REAL->memalign ? REAL->memalign(r->align, total) : refuse(MT_ENOMEM);
+		return REAL->memalign ? REAL->memalign(r->align, total)
+				      : mt_errno_refuse(MT_ENOMEM);
 	return REAL->malloc(total);
 }
 
@@ -212,7 +109,7 @@ MT_INLINE void *take_original(const struct request *r)
 		more += r->align;
 	if (__builtin_add_overflow(r->size, more, &total) || total > PTRDIFF_MAX ||
 	    r->align > ALIGN_MOST)
-		return refuse(MT_ENOMEM);
+		return mt_errno_refuse(MT_ENOMEM);
 	return MT_UNLIKELY(r->text != NULL) ? call_original_timed(r, total)
 					    : call_original(r, total);
 }
@@ -222,6 +119,28 @@ MT_INLINE uint64_t usable_of(const void *p)
 	if (mt_layout.has_header)
 		return mt_header_of(p)->usable;
 	return REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
+}
+
+/* only_modules: the module of the caller of malloc. */
+MT_COLD static int is_module_left_out(const struct mt_caller *caller)
+{
+	const struct mt_module *m =
+		mt_module_list_find(mt_unwind.modules, mt_strip_code(caller->ra) - 1);
+	const char *name = m && m->number ? mt_site_module_name(m->number) : "";
+	return mt_site_globs_leave_out(mt_check.options.only_modules, name);
+}
+
+static int is_size_left_out(size_t size)
+{
+	return size < mt_check.options.only_min || size > mt_check.options.only_max;
+}
+
+/* 1: this block is not to be checked. */
+MT_INLINE int is_left_out(size_t size, const struct mt_caller *caller)
+{
+	return MT_UNLIKELY(mt_check.limited) &&
+	       (is_size_left_out(size) ||
+		(mt_check.options.only_modules[0] && is_module_left_out(caller)));
 }
 
 /* New bytes [from, usable) of a block get their pattern. */
@@ -264,6 +183,8 @@ MT_INLINE int wants_page(struct mt_thread *t, const struct request *r)
 	if (MT_LIKELY(!(mt_check.options.flags & MT_CHECK_GUARD_PAGE)) || t->page_in--)
 		return 0;
 	t->page_in = mt_check.options.guard_page - 1;
+	if (is_left_out(r->size, r->caller))
+		return 0;
 	/* with a header the original is not aligned, and the page would not know */
 	return r->align == LEAST_ALIGN || !mt_layout.has_header;
 }
@@ -303,9 +224,11 @@ MT_INLINE void *make_inline(struct mt_thread *t, const struct request *r)
 	if (MT_UNLIKELY(wants_page(t, r)) && (p = give_page(t, original, *r)) != NULL)
 		return p;
 	p = original;
+	int left_out = is_left_out(r->size, r->caller);
 	if (mt_layout.has_header)
-		p = mt_block_dress(original, r->size, r->align, header_flags(r->call));
-	if (!r->zeroed)
+		p = mt_block_dress(original, r->size, r->align,
+				   header_flags(r->call) | (left_out ? MT_HEADER_UNCHECKED : 0));
+	if (!r->zeroed && !left_out)
 		fill_new(p, 0);
 	enter_table(t, p, r);
 	return p;
@@ -338,6 +261,7 @@ struct block {
 	uint64_t size, usable;
 	int in_table;
 	uint64_t *place;     /* in `going`, NULL: none */
+	int left_out;        /* it is not checked */
 	uint32_t alloc_call; /* 0: not known */
 	uint32_t cell;       /* of the allocation, 0: none */
 	uint32_t *slot;      /* of a small block: where the index has its record; else NULL */
@@ -467,6 +391,13 @@ MT_INLINE int find(struct block *b)
 	return 1;
 }
 
+/* Without a header only its size tells. */
+static int was_left_out(const struct block *b)
+{
+	return mt_layout.has_header ? mt_header_of(b->p)->flags & MT_HEADER_UNCHECKED
+				    : is_size_left_out(b->size);
+}
+
 /* Fills *b for p as far as it is ours. */
 MT_INLINE enum verdict examine(struct mt_thread *t, const struct mt_use *use, void *p,
 			       struct block *b)
@@ -475,6 +406,7 @@ MT_INLINE enum verdict examine(struct mt_thread *t, const struct mt_use *use, vo
 	b->in_table = 1;
 	b->cell = b->alloc_call = 0;
 	b->size = b->usable = 0;
+	b->left_out = 0;
 	if (MT_UNLIKELY(!find(b))) {
 		if (is_verified() || mt_layout.has_header)
 			return examine_unknown(t, use, b);
@@ -486,6 +418,7 @@ MT_INLINE enum verdict examine(struct mt_thread *t, const struct mt_use *use, vo
 	else if (read_header(t, use, b) != IS_OURS)
 		return IS_BAD;
 	b->alloc_call = alloc_call_of(b);
+	b->left_out = MT_UNLIKELY(mt_check.limited) && was_left_out(b);
 	return IS_OURS;
 }
 
@@ -548,6 +481,8 @@ static void check_page_operator(struct mt_thread *t, const struct mt_use *use, v
 MT_INLINE void check_block(struct mt_thread *t, const struct mt_use *use, const struct block *b)
 {
 	uint32_t front = mt_layout.front, rear = mt_layout.rear;
+	if (MT_UNLIKELY(b->left_out))
+		return;
 	check_operator(t, use, b);
 	if (front && is_changed((const char *)b->p - front, front, MT_BYTE_FRONT))
 		report_guard(t, use, b, 1);
@@ -583,7 +518,7 @@ MT_INLINE uint64_t spoil(const struct block *b)
 {
 	if (mt_layout.has_header)
 		mt_header_of(b->p)->tag = MT_TAG_FREED;
-	if (!(mt_check.options.flags & MT_CHECK_FILL_ON_FREE))
+	if (!(mt_check.options.flags & MT_CHECK_FILL_ON_FREE) || b->left_out)
 		return 0;
 	uint64_t n = MT_MIN(b->usable, mt_check.options.fill_on_free);
 	mt_mem_fill(b->p, MT_BYTE_FREE, n);
@@ -626,7 +561,8 @@ MT_INLINE void let_go(struct mt_thread *t, const struct mt_use *use, const struc
 		      struct mt_record_text *text)
 {
 	uint64_t filled = spoil(b);
-	if (mt_check.options.flags & MT_CHECK_FREE_TRACK && !hold_back(t, use, b, filled))
+	if (mt_check.options.flags & MT_CHECK_FREE_TRACK && !b->left_out &&
+	    !hold_back(t, use, b, filled))
 		return;
 	free_original(b->original, text);
 }
@@ -702,7 +638,7 @@ MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
 {
 	struct mt_thread *t;
 	struct request r = {.size = size, .align = LEAST_ALIGN, .caller = caller, .source = source};
-	r.call = called(call, &r.size, 0, caller->sp);
+	r.call = mt_check_called(call, &r.size, 0, caller->sp);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return mt_check_let_pass(how, t, REAL->malloc(size));
@@ -734,7 +670,7 @@ MT_NOINLINE void *mt_check_calloc(size_t n, size_t each, const struct mt_caller 
 		mt_record_text_end(mt_record_text_begin(), &text);
 		mt_count(&t->row->failed_allocs, 1);
 		mt_check_leave(t);
-		return refuse(MT_ENOMEM);
+		return mt_errno_refuse(MT_ENOMEM);
 	}
 	return tracked_alloc(t, &r);
 }
@@ -744,7 +680,7 @@ static void *aligned_untracked(size_t align, size_t size)
 {
 	if (REAL->aligned_alloc)
 		return REAL->aligned_alloc(align, size);
-	return REAL->memalign ? REAL->memalign(align, size) : refuse(MT_ENOMEM);
+	return REAL->memalign ? REAL->memalign(align, size) : mt_errno_refuse(MT_ENOMEM);
 }
 
 MT_NOINLINE void *mt_check_memalign(size_t align, size_t size, enum mt_state_call call,
@@ -754,40 +690,12 @@ MT_NOINLINE void *mt_check_memalign(size_t align, size_t size, enum mt_state_cal
 	struct mt_thread *t;
 	struct request r = {
 		.size = size, .align = round_align(align), .caller = caller, .text = &text};
-	r.call = called(call, &r.size, r.align - 1, caller->sp);
+	r.call = mt_check_called(call, &r.size, r.align - 1, caller->sp);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return mt_check_let_pass(how, t, aligned_untracked(r.align, size));
 	text.align = r.align;
 	return tracked_alloc(t, &r);
-}
-
-void *mt_check_aligned_alloc(size_t align, size_t size, const struct mt_caller *caller)
-{
-	const struct mt_thread *t = mt_thread_self();
-	int is_nested = t && t->depth; /* musl's posix_memalign() comes here with any size */
-	if (!is_nested && (!is_pow2(align) || size & (align - 1)))
-		return refuse(MT_EINVAL);
-	return mt_check_memalign(align, size, MT_CALL_ALIGNED, caller);
-}
-
-int mt_check_posix_memalign(void **out, size_t align, size_t size, const struct mt_caller *caller)
-{
-	int before = get_errno();
-	if (align < sizeof(void *) || !is_pow2(align))
-		return MT_EINVAL;
-	*out = mt_check_memalign(align, size, MT_CALL_ALIGNED, caller);
-	set_errno(before);
-	return *out ? 0 : MT_ENOMEM;
-}
-
-void *mt_check_pvalloc(size_t size, const struct mt_caller *caller)
-{
-	size_t pages;
-	if (__builtin_add_overflow(size, (size_t)PAGE_BYTES - 1, &pages))
-		return refuse(MT_ENOMEM);
-	pages &= ~(size_t)(PAGE_BYTES - 1);
-	return mt_check_memalign(PAGE_BYTES, pages ? pages : PAGE_BYTES, MT_CALL_ALIGNED, caller);
 }
 
 /* For the record of calls: what of a block is in memory before it goes. */
@@ -841,7 +749,7 @@ MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt
 	if (!p)
 		return;
 	size_t given = (size_t)p;
-	struct mt_use use = {called(call, &given, 0, caller->sp), caller};
+	struct mt_use use = {mt_check_called(call, &given, 0, caller->sp), caller};
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
 		mt_check_free_untracked(how, t, p);
@@ -893,10 +801,11 @@ static void *resize(struct mt_thread *t, const struct mt_use *use, struct block 
 		    const struct request *r)
 {
 	if (!leave_table(t, use, b, 1))
-		return refuse(MT_EINVAL);
+		return mt_errno_refuse(MT_EINVAL);
 	if (mt_layout.has_header)
 		mt_block_resize(b->p, r->size);
-	fill_new(b->p, b->usable);
+	if (!b->left_out)
+		fill_new(b->p, b->usable);
 	enter_table(t, b->p, r);
 	return b->p;
 }
@@ -929,7 +838,7 @@ static void *resize_by_allocator(struct mt_thread *t, struct block *b, const str
 	struct mt_gone gone = {0};
 	size_t total;
 	if (__builtin_add_overflow(r->size, (size_t)mt_layout.extra, &total))
-		return refuse(MT_ENOMEM);
+		return mt_errno_refuse(MT_ENOMEM);
 	int known = mt_record_take(t, b->p, &gone);
 	r->text->start_ns = mt_record_text_now();
 	void *p = REAL->realloc(b->p, total);
@@ -944,7 +853,8 @@ static void *resize_by_allocator(struct mt_thread *t, struct block *b, const str
 	mt_foreign_remove(p);
 	if (MT_UNLIKELY(t->settle))
 		mt_record_returned(t, p);
-	fill_new(p, b->usable);
+	if (!b->left_out)
+		fill_new(p, b->usable);
 	enter_table(t, p, r);
 	return p;
 }
@@ -1036,12 +946,4 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 	mt_record_text_end(token, v == IS_BAD ? NULL : &text);
 	mt_check_leave(t);
 	return p;
-}
-
-void *mt_check_reallocarray(void *old, size_t n, size_t each, const struct mt_caller *caller)
-{
-	size_t size;
-	if (mt_mul_size(n, each, &size))
-		return refuse(MT_ENOMEM);
-	return mt_check_realloc(old, size, caller, 0);
 }

@@ -20,6 +20,7 @@ enum mt_check_state {
 
 struct mt_check {
 	uint32_t state;     /* enum mt_check_state */
+	uint32_t limited;   /* 1: only_...: not all blocks are checked */
 	uint32_t capturing; /* 1: allocations' stacks are kept; a signal may switch it. atomic */
 	struct mt_check_options options;
 	char program[256]; /* argv[0] as given */

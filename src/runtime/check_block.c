@@ -47,7 +47,8 @@ void mt_block_resize(void *p, size_t size)
 	h->flags &= ~(uint32_t)MT_HEADER_REAR_TOLD;
 	if (mt_layout.rear) {
 		h->usable = size;
-		mt_mem_fill((char *)p + size, MT_BYTE_REAR, mt_layout.rear);
+		if (!(h->flags & MT_HEADER_UNCHECKED))
+			mt_mem_fill((char *)p + size, MT_BYTE_REAR, mt_layout.rear);
 	}
 	seal(h, p);
 }

@@ -38,6 +38,7 @@ enum mt_header_flags {
 	MT_HEADER_NEW_ARRAY = 2,
 	MT_HEADER_FRONT_TOLD = 4, /* the damage of this guard was reported */
 	MT_HEADER_REAR_TOLD = 8,
+	MT_HEADER_UNCHECKED = 16, /* left out by only_...: the guards hold nothing */
 };
 
 /* What a block's guards and header take, from the options. */
@@ -86,8 +87,10 @@ MT_INLINE void *mt_block_dress(void *original, size_t size, size_t align, uint32
 	const struct mt_layout *l = &mt_layout;
 	char *p = (char *)MT_ALIGN_UP((uintptr_t)original + l->before, (uintptr_t)align);
 	struct mt_header *h = mt_header_of(p);
-	mt_mem_fill(p - l->front, MT_BYTE_FRONT, l->front);
-	mt_mem_fill(p + size, MT_BYTE_REAR, l->rear);
+	if (MT_LIKELY(!(flags & MT_HEADER_UNCHECKED))) {
+		mt_mem_fill(p - l->front, MT_BYTE_FRONT, l->front);
+		mt_mem_fill(p + size, MT_BYTE_REAR, l->rear);
+	}
 	h->flags = flags;
 	h->distance = (uint32_t)((uintptr_t)p - (uintptr_t)original);
 	h->size = size;

@@ -69,6 +69,8 @@ static void check(struct mt_thread *t, const struct mt_use *use, uint64_t place,
 	if (!h || !mt_header_is_good(h, p) || h->size != size)
 		return; /* freed or resized meanwhile, or damaged: its free will say so */
 	uint32_t told = h->flags;
+	if (told & MT_HEADER_UNCHECKED)
+		return;
 	if (!(told & MT_HEADER_FRONT_TOLD) &&
 	    !is_whole(p - mt_layout.front, mt_layout.front, MT_BYTE_FRONT))
 		report(t, use, p, 1);

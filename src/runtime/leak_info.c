@@ -6,11 +6,10 @@
 #include "runtime/frames.h"
 #include "runtime/heap_dump.h"
 #include "runtime/log.h"
+#include "runtime/program_errno.h"
 
 #define MEMTRACK_IMPLEMENTATION
 #include <memtrack.h>
-
-extern int *__errno_location(void) __attribute__((weak));
 
 enum { FRAMES_MAX = 256, ENOTSUP_VALUE = 95 };
 
@@ -20,12 +19,6 @@ struct head {
 	uint64_t reserved[6];
 };
 #define MAGIC 0x6f666e696b61656cu
-
-static void set_errno(int value)
-{
-	if (__errno_location)
-		*__errno_location() = value;
-}
 
 static int has_stacks(void)
 {
@@ -141,6 +134,6 @@ int memtrack_write_malloc_leak_info(int fd)
 		err = -MT_EBUSY;
 	}
 	if (err)
-		set_errno(-err);
+		mt_errno_set(-err);
 	return !err;
 }

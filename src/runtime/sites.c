@@ -364,10 +364,10 @@ static int glob_matches(const char *glob, const char *text)
 	return !*glob || *glob == ',';
 }
 
-static int is_left_out(const char *name)
+int mt_site_globs_leave_out(const char *globs, const char *name)
 {
 	int wanted = 0, any_wanted = 0;
-	for (const char *g = filter.globs; g && *g; g++) {
+	for (const char *g = globs; g && *g; g++) {
 		int matches = glob_matches(g + 1, name);
 		if (*g == '-' && matches)
 			return 1;
@@ -392,7 +392,7 @@ static int is_support(const char *name)
 	return 0;
 }
 
-static const char *module_name(uint32_t number)
+const char *mt_site_module_name(uint32_t number)
 {
 	const struct mt_state_module *m = mt_storage_base(MT_REGION_MODULES);
 	const char *path = (const char *)mt_storage_base(MT_REGION_STRINGS) + m[number].path_string;
@@ -409,7 +409,7 @@ static const char *owner_of(uint32_t site)
 	const char *first = NULL;
 	for (uint32_t n = mt_rt.sites[site].node; n >= MT_NODE_ROOTS; n = mt_rt.nodes[n].parent) {
 		uint32_t number = mt_rt.nodes[n].meta & 0xfffff;
-		const char *name = number ? module_name(number) : "";
+		const char *name = number ? mt_site_module_name(number) : "";
 		if (!first)
 			first = name;
 		if (number && !is_support(name))
@@ -426,7 +426,7 @@ static int is_excluded(uint32_t site)
 	if (!filter.globs || !*filter.globs)
 		return 0;
 	if (seen >> 1 != count) {
-		seen = count << 1 | (uint32_t)is_left_out(owner_of(site));
+		seen = count << 1 | (uint32_t)mt_site_globs_leave_out(filter.globs, owner_of(site));
 		__atomic_store_n(&s->filter, seen, __ATOMIC_RELAXED);
 	}
 	return (int)(seen & 1);

@@ -54,6 +54,12 @@ void mt_cell_count_size_slow(struct mt_state_cell *cell, uint32_t bucket);
  */
 void mt_site_set_filter(const char *globs);
 
+/* 1: such globs leave out what lies in a module with this name. */
+int mt_site_globs_leave_out(const char *globs, const char *name);
+
+/* The last part of a module's path, by its number in MODULES. */
+const char *mt_site_module_name(uint32_t number);
+
 /* Rises with each filter. */
 uint32_t mt_site_filter_count(void);
 

@@ -39,6 +39,19 @@ static void x_realloc_checks_the_guards(void)
 	say_pointer("last", realloc(p, 0));
 }
 
+/* Each block is damaged behind its end. */
+static void x_damage_of_many_sizes(void)
+{
+	static const size_t size[] = {20, 100, 200, 5000};
+	for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
+		byte *p = malloc(size[i]);
+		if (size[i] == 100)
+			say_pointer("p", p);
+		p[size[i]] = 1;
+		free(p);
+	}
+}
+
 static void x_fill_behind_a_grown_block(void)
 {
 	byte *p = malloc(100);
@@ -210,6 +223,7 @@ static void x_calls_keep_errno(void)
 static const struct say_case cases[] = {
 	CASE(x_shrinking_by_less_than_the_expansion),
 	CASE(x_realloc_checks_the_guards),
+	CASE(x_damage_of_many_sizes),
 	CASE(x_fill_behind_a_grown_block),
 	CASE(x_nothing_for_null),
 	CASE(x_free_keeps_errno),

@@ -488,6 +488,23 @@ def _(r):
     return [r.damaged(r["p"], 40, "REAR", {41: 1}, name), "-- moved", r.damaged(r["q"], 5000, "REAR", {5000: 2}, name)]
 
 
+@case("only blocks of some sizes are checked", "guard free_track fill only_min_size=50 only_max_size=150",
+      "x_damage_of_many_sizes")
+def _(r):
+    return r.damaged(r["p"], 100, "REAR", {100: 1}, "x_damage_of_many_sizes")
+
+
+@silent("no block of a module that is left out is checked", "guard fill only_modules=-*_cases*", "x_damage_of_many_sizes")
+def _(r):
+    pass
+
+
+@case("only blocks of a module are checked", "guard only_modules=+*_cases* only_max_size=110 only_min_size=30",
+      "x_damage_of_many_sizes")
+def _(r):
+    return r.damaged(r["p"], 100, "REAR", {100: 1}, "x_damage_of_many_sizes")
+
+
 @silent("a block that grew is filled behind", "fill guard", "x_fill_behind_a_grown_block")
 def _(r):
     r.expect_said(old=0, fresh=0)
