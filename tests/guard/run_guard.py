@@ -245,6 +245,8 @@ def java_machine(bench):
         more = ["-XX:CompileCommand=quiet", "-XX:CompileOnly=Errors"] if how == "-Xcomp" else []
         errors, _ = bench.compare("java " + how, [java, how] + more + ["-Xmx64m", "-cp", bench.work, "Errors"],
                                   "interval=4096 guard-sampled")
+        # SafeFetch reads where it may not, on purpose, and handles the fault: -Xcheck:jni looks beside handles so
+        errors = [e for e in errors if not any(f.get("function", "").startswith("SafeFetch") for f in e["use"].get("frames", []))]
         bench.expect("errors", errors, [])
     return None
 
