@@ -42,6 +42,11 @@ static struct gaps sum_gaps(const struct mt_profile *p)
 		g.nested_frees += p->thread[i].nested_frees;
 		g.untracked_bytes += p->thread[i].untracked_bytes;
 	}
+	/* blocks of check mode may have no call stack, and then they have no site */
+	if (p->mode == MT_PROFILE_MODE_CHECK) {
+		g.unplaced_allocs = p->totals.allocs;
+		g.unplaced_bytes = p->totals.bytes;
+	}
 	return g;
 }
 

@@ -35,6 +35,7 @@ enum mt_profile_stack_end {
 	MT_PROFILE_END_UNREADABLE = 5,
 };
 
+enum { MT_PROFILE_MODE_CHECK = 4 }; /* of profile.mode, as in the state file */
 enum { MT_PROFILE_WARNINGS_MAX = 100, MT_PROFILE_SIZES = 32, MT_PROFILE_LIVES = 10 };
 
 struct mt_profile_module {

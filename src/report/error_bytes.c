@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
 	ROW = 16,
@@ -18,13 +19,31 @@ enum {
 	TEXT_SHOWN = 60,
 };
 
+/* Inside of operator new: nobody asks for that line. */
+static bool is_of_operators(const struct mt_profile *p, uint32_t node)
+{
+	const char *base = mt_names_base(p->module[p->node[node].module].path);
+
+	return !strncmp(base, "libstdc++.so", 12) || !strncmp(base, "libc++.so", 9) ||
+	       !strncmp(base, "libc++abi.so", 12);
+}
+
+static uint32_t first_frame(const struct mt_profile *p, uint32_t node)
+{
+	uint32_t top = mt_callstack_top(p, node);
+	uint32_t first = top ? top : node, at = first;
+
+	for (uint32_t depth = p->node[at].depth; depth > 1 && is_of_operators(p, at); depth--)
+		at = p->node[at].parent;
+	return is_of_operators(p, at) ? first : at;
+}
+
 void mt_error_frame(const struct mt_report *r, const struct mt_profile *p, uint32_t node,
 		    struct mt_buf *out)
 {
 	struct mt_name name[MT_NAMES_MAX];
 	char place[512];
-	uint32_t top = mt_callstack_top(p, node);
-	uint32_t at = top ? top : node;
+	uint32_t at = first_frame(p, node);
 	uint32_t count = mt_names_frames(r->names, p, at, name, MT_NAMES_MAX);
 
 	if (!count) {

@@ -21,7 +21,10 @@ void mt_error_bytes_json(const struct mt_report *r, const struct mt_error_group 
 /* What the changed bytes look like, as in "looks like TEXT"; nothing when they tell nothing. */
 void mt_error_looks(const struct mt_report *r, const struct mt_error_group *g, struct mt_buf *out);
 
-/* "function (file:line)" of a node's innermost frame, or module+0xoffset; escaped. */
+/*
+ * "function (file:line)" of a node's innermost frame that is not of the C++ library's operators, or
+ * module+0xoffset; escaped.
+ */
 void mt_error_frame(const struct mt_report *r, const struct mt_profile *p, uint32_t node,
 		    struct mt_buf *out);
 

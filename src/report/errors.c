@@ -14,13 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MODE_CHECK = 4 }; /* as in the state file */
 enum { FIRST_SHOWN = 3, PLACES_SHOWN = 3 };
 
 bool mt_errors_is_check(const struct mt_report *r)
 {
 	for (uint32_t i = 0; i < r->profile_count; i++)
-		if (r->profiles[i]->mode == MODE_CHECK)
+		if (r->profiles[i]->mode == MT_PROFILE_MODE_CHECK)
 			return true;
 	return false;
 }

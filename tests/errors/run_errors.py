@@ -189,6 +189,23 @@ def leak_report_is_called_unreliable(bench):
         bench.problems.append("nothing was overwritten: %s" % done.stderr)
 
 
+def without_stacks(bench):
+    """Blocks without stacks are in no site; nothing is wrong with that."""
+    done = bench.run("overflow", "leak", options="guard")
+    errors, _ = bench.errors()
+    bench.expect("errors", [(e["kind"], "alloc" in e) for e in errors], [("overflow", False)])
+    bench.expect("line of use", bench.line_of(errors[0].get("use")) if errors else None, marks()["overflow", "use"])
+    if "warning" in done.stderr:
+        bench.problems.append("a warning: %s" % done.stderr)
+
+
+def places_are_the_programs(bench):
+    """Not the inside of operator new."""
+    done = bench.run("use_after_free", options=options_of("use_after_free"))
+    bench.expect_in("place", done.stderr, "1 corruption error at use_after_free() (%s:%d)\n" % (
+        os.path.join(HERE, SOURCE), marks()["use_after_free", "alloc"]))
+
+
 def run_shows_errors_whole(bench):
     done = bench.run("use_after_free", options=options_of("use_after_free"), run=("--report=errors",))
     for part in ("use after free: write 8 bytes inside a block of 48 bytes", "who wrote is not known", "allocated with operator new[] by thread",
@@ -274,6 +291,8 @@ def tests():
     yield "free of an address inside of a block", interior_free, ()
     yield "same errors are one", same_errors_are_one, ()
     yield "a leak report is called unreliable", leak_report_is_called_unreliable, ()
+    yield "blocks without stacks", without_stacks, ()
+    yield "places are the program's", places_are_the_programs, ()
     yield "run shows errors whole", run_shows_errors_whole, ()
     yield "the exit status tells", exit_status_tells, ()
     yield "suppressions are counted aloud", suppressions_are_counted_aloud, ()

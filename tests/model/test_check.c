@@ -69,6 +69,20 @@ static void check_allows_for_events_in_flight(void **state)
 	assert_int_equal(mt_profile_check(p, 2), 1);
 }
 
+static void check_allows_for_blocks_without_a_stack_in_check_mode(void **state)
+{
+	mt_auto(mt_profile) struct mt_profile *p = make_small();
+	p->cell[1].counts = (struct mt_profile_counts){0};
+	assert_int_equal(mt_profile_check(p, 0), 2);
+	p->mode = MT_PROFILE_MODE_CHECK;
+	assert_int_equal(mt_profile_check(p, 0), 0);
+	p->cell[1].counts.allocs = 11; /* more than there were is wrong there, too */
+	assert_int_equal(mt_profile_check(p, 0), 1);
+	p->cell[1].counts.allocs = 0;
+	p->block_count = 5; /* all blocks are in the table */
+	assert_int_equal(mt_profile_check(p, 0), 1);
+}
+
 static void check_allows_for_what_did_not_fit(void **state)
 {
 	mt_auto(mt_profile) struct mt_profile *p = make_small();
@@ -108,6 +122,7 @@ int main(void)
 		cmocka_unit_test(check_names_each_difference),
 		cmocka_unit_test(check_compares_bytes_when_counts_agree),
 		cmocka_unit_test(check_allows_for_events_in_flight),
+		cmocka_unit_test(check_allows_for_blocks_without_a_stack_in_check_mode),
 		cmocka_unit_test(check_allows_for_what_did_not_fit),
 		cmocka_unit_test(check_leaves_other_heaps_out),
 	};
