@@ -54,6 +54,7 @@ static void report(struct mt_thread *t, const struct mt_use *use, const void *p,
 	if (!c.count || !mt_header_is_good(h, p))
 		return;
 	known.alloc = mt_cell_actor(cell);
+	known.alloc_call = mt_cell_call(cell, 0);
 	mt_report_guard(t, use, &known, is_front, &c);
 	mt_header_mark(h, p, is_front ? MT_HEADER_FRONT_TOLD : MT_HEADER_REAR_TOLD);
 }
