@@ -116,7 +116,8 @@ static const struct mt_option options[] = {
 	{.name = "force",
 	 .kind = MT_OPTION_FLAG,
 	 .offset = AT(force),
-	 .help = "--system-wide also where 32-bit programs would complain about the library"},
+	 .help = "load the library also where 32-bit programs, or services that do not see its "
+		 "folder, would complain about it"},
 	{0},
 };
 
@@ -268,6 +269,20 @@ static int find_library(struct enable *e, struct mt_err *err)
 	return 0;
 }
 
+/* Folders that systemd and others hide from some services, whose loader would complain. */
+static bool is_hidden_from_some(const char *path)
+{
+	static const char *const folders[] = {"/home", "/root", "/tmp", "/var/tmp", "/run", "/dev"};
+
+	for (size_t i = 0; i < MT_ARRAY_LEN(folders); i++) {
+		size_t len = strlen(folders[i]);
+
+		if (!strncmp(path, folders[i], len) && path[len] == '/')
+			return true;
+	}
+	return false;
+}
+
 static int check_library(const struct enable *e, struct mt_err *err)
 {
 #if defined(__x86_64__)
@@ -278,6 +293,11 @@ static int check_library(const struct enable *e, struct mt_err *err)
 	struct mt_elf_look look;
 	int code = mt_conf_check_safe(e->library_here, !e->place.is_here, err);
 
+	if (!code && is_hidden_from_some(e->library) && !e->o->force)
+		code = mt_err_set(err, -EINVAL,
+				  "'%s' lies in a folder that some services cannot see, and their "
+				  "programs would complain; install it below /usr, or use --force",
+				  e->library);
 	if (!code)
 		code = mt_elf_look(e->library_here, &look, err);
 	if (!code &&

@@ -63,10 +63,10 @@ class Image:
     def list(self):
         return self.get("etc/ld.so.preload")
 
-    def tool(self, *words, status=0, **more):
+    def tool(self, *words, status=0, library=LIBRARY, **more):
         command = [self.b.tool, *words, "--root=" + self.root]
-        if words[0] == "enable" and "--list" not in words:
-            command.append("--library=" + LIBRARY)
+        if library and words[0] == "enable" and "--list" not in words:
+            command.append("--library=" + library)
         p = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=90, check=False,
                            **more)
         self.b.expect("status of %s (%s)" % (" ".join(words), p.stderr.strip()), p.returncode, status)
@@ -296,6 +296,18 @@ def a_library_that_others_can_change_is_refused(b):
     b.expect("list", image.list, None)
 
 
+def a_library_that_services_may_not_see_needs_force(b):
+    image = Image(b)
+    os.makedirs(image.path("home/me"))
+    shutil.copy(image.path(LIBRARY), image.path("home/me/libmemtrack.so"))
+    for words in (["--system-wide"], ["--unit=web"]):
+        out = image.tool("enable", "--library=/home/me/libmemtrack.so", *words, status=1, library=None)
+        b.expect_in("refused", "cannot see", out)
+    b.expect("written", [image.list, image.get(UNIT)], [None, None])
+    image.tool("enable", "--library=/home/me/libmemtrack.so", "--system-wide", "--force", library=None)
+    b.expect("list", image.list, "/home/me/libmemtrack.so\n")
+
+
 def a_system_with_small_programs_needs_force(b):
     image = Image(b)
     image.put("lib/ld-linux.so.2", "")
@@ -329,6 +341,7 @@ sys.exit(main([
     the_loaders_list_is_changed_and_changed_back,
     a_bad_library_never_gets_into_the_list,
     a_library_that_others_can_change_is_refused,
+    a_library_that_services_may_not_see_needs_force,
     a_system_with_small_programs_needs_force,
     a_program_and_all_of_the_system_at_once,
 ]))
