@@ -1,98 +1,100 @@
 /* SPDX-License-Identifier: MIT */
-/* Stacks as lines of text; see backtrace.h. */
+/*
+ * Stacks as lines of text; see backtrace.h. A list of leaks has the same frames again and again,
+ * and the symbols of a large program are many: what was looked up is remembered.
+ */
 #include "runtime/backtrace.h"
 
-#include "elf/modules.h"
+#include "core/fmt.h"
+#include "runtime/check.h"
+#include "runtime/frames.h"
 #include "runtime/lock.h"
 #include "runtime/log.h"
-#include "runtime/storage.h"
 
-enum { LINES_BYTES = 32768, FEW_BYTES = 1024 };
+enum { LINES_BYTES = 32768, FEW_BYTES = 1024, LINE_BYTES = 5120 };
 
 /* too large for small stacks; guarded by lines_lock */
 static char lines[LINES_BYTES];
+static struct mt_frame_memo memo;
 static uint32_t lines_lock;
 
-static const char *string_at(uint32_t offset)
+/* Where a text is made, and what it may remember. */
+struct room {
+	char *text;
+	size_t bytes;
+	struct mt_frame_memo *memo; /* NULL: nothing */
+};
+
+static void put_module(struct mt_fmt *f, const struct mt_frame_place *place)
 {
-	return (const char *)mt_storage_base(MT_REGION_STRINGS) + offset;
+	if (place->file) { /* given by the source: has no address */
+		mt_fmt_str(f, place->file);
+		mt_fmt_str(f, ":");
+		mt_fmt_u64(f, place->line);
+		return;
+	}
+	mt_fmt_str(f, place->module ? place->module : "<unknown>");
 }
 
-static void put_number(struct mt_fmt *f, uint32_t number)
+static void put_function(struct mt_fmt *f, const struct mt_frame_place *place, int is_long)
 {
-	mt_fmt_str(f, number < 10 ? "#0" : "#");
-	mt_fmt_u64(f, number);
-}
-
-/* The nearest function of the module's dynamic symbols. */
-static void put_symbol(struct mt_fmt *f, uint32_t number, uint64_t pc)
-{
-	const struct mt_module *m = mt_module_list_find(mt_unwind.modules, pc);
-	uintptr_t offset = 0;
-	const char *name = m && m->number == number
-				   ? mt_module_nearest_symbol(m, (uintptr_t)pc, &offset)
-				   : NULL;
-	if (!name)
+	if (!place->function)
 		return;
 	mt_fmt_str(f, " (");
-	mt_fmt_str(f, name);
-	mt_fmt_str(f, "+");
-	mt_fmt_u64(f, offset);
+	mt_frame_put_function(f, place);
+	if (place->offset || !is_long) {
+		mt_fmt_str(f, "+");
+		mt_fmt_u64(f, place->offset);
+	}
 	mt_fmt_str(f, ")");
 }
 
-void mt_backtrace_frame(struct mt_fmt *f, uint32_t number, const struct mt_state_node *node)
+/* "          #00  pc 0000000000001234  /lib/libx.so (name+12)"; in the long form #0, and no +0 */
+static void put_frame(struct mt_fmt *f, uint32_t number, const struct mt_frame_place *place,
+		      int is_long)
 {
-	const struct mt_state_module *modules = mt_storage_base(MT_REGION_MODULES);
-	uint32_t module = node->meta & 0xfffff;
-	uint64_t pc = node->pc - 1; /* in the call, or the interrupted instruction */
-	mt_fmt_str(f, "          ");
-	put_number(f, number);
+	mt_fmt_str(f, "          #");
+	mt_fmt_str(f, number < 10 && !is_long ? "0" : "");
+	mt_fmt_u64(f, number);
 	mt_fmt_str(f, "  pc ");
-	if ((node->meta >> 20 & 15) == MT_NODE_SOURCE) { /* given by the source: has no address */
-		mt_fmt_hex(f, 0, 16);
-		mt_fmt_str(f, "  ");
-		mt_fmt_str(f, string_at((uint32_t)(node->pc >> 32)));
-		mt_fmt_str(f, ":");
-		mt_fmt_u64(f, (uint32_t)node->pc);
-		return;
-	}
-	mt_fmt_hex(f, module ? pc - modules[module].bias : pc, 16);
+	mt_fmt_hex(f, place->relative, 16);
 	mt_fmt_str(f, "  ");
-	mt_fmt_str(f, module ? string_at(modules[module].path_string) : "<unknown>");
-	if (module)
-		put_symbol(f, module, pc);
+	put_module(f, place);
+	put_function(f, place, is_long);
 }
 
-/* A frame of the tracker's tells nobody anything. */
-static int is_own(const struct mt_state_node *node)
+static void log_stack(const struct room *room, uint32_t node, uint32_t frames)
 {
-	const struct mt_state_module *modules = mt_storage_base(MT_REGION_MODULES);
-	return (modules[node->meta & 0xfffff].flags & MT_MODULE_SELF) != 0;
-}
-
-static void log_into(char *text, size_t bytes, uint32_t node, uint32_t frames)
-{
+	const struct mt_state_node *frame;
+	int is_long = (mt_check.options.flags & MT_CHECK_BACKTRACE_FULL) != 0;
 	struct mt_fmt f;
 	uint32_t n = 0;
-	mt_fmt_init(&f, text, bytes);
-	for (; node >= MT_NODE_ROOTS && n < frames; node = mt_rt.nodes[node].parent) {
-		if (is_own(&mt_rt.nodes[node]) || !mt_rt.nodes[node].pc)
-			continue; /* 0: called from nowhere */
-		mt_fmt_str(&f, n ? "\n" : "");
-		mt_backtrace_frame(&f, n++, &mt_rt.nodes[node]);
+	mt_fmt_init(&f, room->text, room->bytes);
+	for (; n < frames && mt_frame_chain(node, &frame, 1); node = frame->parent) {
+		if (!frame->pc)
+			continue; /* called from nowhere */
+		struct mt_frame_place place = mt_frame_find(frame, room->memo);
+		if (is_long) /* each is a message of its own */
+			mt_fmt_init(&f, room->text, MT_MIN(room->bytes, (size_t)LINE_BYTES));
+		mt_fmt_str(&f, n && !is_long ? "\n" : "");
+		put_frame(&f, n++, &place, is_long);
+		if (is_long)
+			mt_log(MT_LOG_ERROR, room->text);
 	}
-	mt_log(MT_LOG_ERROR, n ? text : "  Backtrace failed to get any frames.");
+	if (!n)
+		mt_log(MT_LOG_ERROR, "  Backtrace failed to get any frames.");
+	else if (!is_long)
+		mt_log(MT_LOG_ERROR, room->text);
 }
 
 void mt_backtrace_log(uint32_t node, uint32_t frames)
 {
 	char few[FEW_BYTES];
 	if (mt_lock(&lines_lock)) {
-		log_into(lines, sizeof(lines), node, frames);
+		log_stack(&(struct room){lines, sizeof(lines), &memo}, node, frames);
 		mt_unlock(&lines_lock);
 	} else {
-		log_into(few, sizeof(few), node, frames);
+		log_stack(&(struct room){few, sizeof(few), NULL}, node, frames);
 	}
 }
 

@@ -386,6 +386,17 @@ def _(bench):
     return r
 
 
+@test("the long form of stacks")
+def _(bench):
+    r = run(bench, "malloc 10 exit 3", "leak_track backtrace=2 backtrace_full")
+    r.expect("status", r.status, 3)
+    r.expect_log(r.leak(10, r.said["p"]), "Backtrace at time of allocation:",
+                 re.compile(r" {10}#0  pc [0-9a-f]{16}  %s" % re.escape(r.program.real)), # static: has no dynamic symbol
+                 re.compile(r" {10}#1  pc [0-9a-f]{16}  %s \(main\+\d+\)" % re.escape(r.program.real)))
+    r.expect("messages", r.err.count("malloc_debug: "), 4)
+    return r
+
+
 @test("what a library's destructor frees is no leak")
 def _(bench):
     r = run(bench, "malloc 10 exit 3", "leak_track", program=bench.early_program)
