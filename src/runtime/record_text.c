@@ -33,6 +33,12 @@ enum {
 
 enum { FUTEX_WAIT_PRIVATE = 128 };
 
+#if defined(__x86_64__)
+#define VDSO_CLOCK "__vdso_clock_gettime"
+#else
+#define VDSO_CLOCK "__kernel_clock_gettime"
+#endif
+
 enum entry_state {
 	UNDER_WAY = 0,
 	SEEN = 1, /* under way when a file was written */
@@ -54,6 +60,8 @@ struct entry {
 _Static_assert(sizeof(struct entry) == 64 && PAGE_LEAST % sizeof(struct entry) == 0,
 	       "pages of entries");
 
+typedef int clock_function(int clock, struct mt_timespec *ts);
+
 uint32_t mt_record_text_is_on;
 static uint32_t patience_s = PATIENCE_S;
 
@@ -65,6 +73,7 @@ static struct {
 	uint32_t writing;     /* atomic: mt_sys_gettid() of who writes, 0: nobody */
 	uint32_t on_exit;     /* 1: record_allocs_on_exit */
 	uint32_t no_pagemap;
+	clock_function *clock; /* NULL: by system call */
 	char file[MT_CHECK_PATH_MAX];
 } record;
 
@@ -100,11 +109,35 @@ static void say_fewer(uint64_t wanted)
 	mt_log(MT_LOG_ERROR, text);
 }
 
-static uint64_t page_bytes(void)
+/* The kernel's clock without a system call, as the C library reads it. */
+static void find_clock(const Elf64_auxv_t *auxv)
+{
+	const Elf64_Ehdr *vdso = (const Elf64_Ehdr *)mt_loader_auxv(auxv, AT_SYSINFO_EHDR);
+	struct mt_module m;
+	if (!vdso)
+		return;
+	const Elf64_Phdr *ph = (const Elf64_Phdr *)((uintptr_t)vdso + vdso->e_phoff);
+	if (!mt_module_from_phdr(ph, vdso->e_phnum, (uintptr_t)vdso, &m))
+		record.clock = (clock_function *)mt_module_symbol(&m, VDSO_CLOCK);
+}
+
+static void look_at_machine(void)
 {
 	struct mt_start_block block;
-	uint64_t bytes = mt_loader_start_block(&block) ? 0 : mt_loader_auxv(block.auxv, AT_PAGESZ);
-	return MT_MAX(bytes, (uint64_t)PAGE_LEAST);
+	record.page = PAGE_LEAST;
+	if (mt_loader_start_block(&block))
+		return;
+	record.page = MT_MAX(mt_loader_auxv(block.auxv, AT_PAGESZ), (uintptr_t)PAGE_LEAST);
+	find_clock(block.auxv);
+}
+
+uint64_t mt_record_text_clock(void)
+{
+	struct mt_timespec ts = {0, 0};
+	/* it may read the time-stamp counter */
+	if (!record.clock || mt_rt.no_ticks || record.clock(MT_CLOCK_MONOTONIC, &ts))
+		return mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+	return (uint64_t)ts.sec * 1000000000u + (uint64_t)ts.nsec;
 }
 
 static size_t entries_bytes(uint64_t n)
@@ -148,7 +181,7 @@ void mt_record_text_open(const struct mt_check_options *o)
 		return;
 	mt_mem_copy(record.file, o->record_file, sizeof(record.file));
 	record.on_exit = (o->flags & MT_CHECK_RECORD_ON_EXIT) != 0;
-	record.page = page_bytes();
+	look_at_machine();
 	map_entries(o->record_entries);
 	if (!record.entry)
 		return;

@@ -66,6 +66,7 @@ void mt_record_text_open(const struct mt_check_options *o);
 void mt_record_text_close(void);
 
 uint32_t mt_record_text_take(void);
+uint64_t mt_record_text_clock(void);
 void mt_record_text_fill(uint32_t token, const struct mt_record_text *e);
 int64_t mt_record_text_present(const void *p, size_t size);
 
@@ -85,7 +86,7 @@ MT_INLINE void mt_record_text_end(uint32_t token, const struct mt_record_text *e
 /* The time for an entry; 0: the option is off. */
 MT_INLINE uint64_t mt_record_text_now(void)
 {
-	return MT_LIKELY(!mt_record_text_is_on) ? 0 : mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+	return MT_LIKELY(!mt_record_text_is_on) ? 0 : mt_record_text_clock();
 }
 
 /* Bytes of [p, p + size) that are in memory; MT_PRESENT_UNKNOWN also when the option is off. */

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "say.h"
@@ -216,6 +217,18 @@ static void freed_twice(void)
 	raise(WRITE_SIGNAL);
 }
 
+static void limited(void)
+{
+	struct rlimit limit = {1000, RLIM_INFINITY};
+	for (int i = 0; i < 100; i++)
+		malloc(10);
+	if (setrlimit(RLIMIT_FSIZE, &limit))
+		_exit(1);
+	raise(WRITE_SIGNAL);
+	mark("goes on");
+	raise(WRITE_SIGNAL);
+}
+
 static void forked(void)
 {
 	void *p = malloc(10);
@@ -281,6 +294,7 @@ static const struct say_case cases[] = {
 	{"nothing_freed", nothing_freed},
 	{"too_much", too_much},
 	{"freed_twice", freed_twice},
+	{"limited", limited},
 	{"forked", forked},
 	{"signal_storm", signal_storm},
 };

@@ -228,6 +228,12 @@ def _(r):
     r.expect("reports", sum("UNKNOWN POINTER" in line for line in r.log), 1)
 
 
+@test("a_limit_on_files_does_not_end_the_program", "record_allocs record_allocs_file={folder}/rec", "limited")
+def _(r):
+    r.expect("bytes", os.path.getsize(os.path.join(r.folder, "rec")), 1000)
+    r.expect_log(["Failed to write record alloc information: File too large", "-- goes on", NONE])
+
+
 @test("a_child_writes_its_parents_calls_as_well", "record_allocs record_allocs_on_exit record_allocs_file={folder}/rec", "forked")
 def _(r):
     block = hexes(r)[0]

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -240,6 +241,20 @@ static void in_a_child_the_parents_calls_never_end(void **state)
 	assert_string_equal(file_text(), "malloc 0x4 10\nmalloc 0x5 10\nmalloc 0x6 10\n");
 }
 
+static void its_clock_is_the_systems(void **state)
+{
+	struct timespec before, after;
+	open_with(3);
+	for (int i = 0; i < 2; i++, mt_rt.no_ticks = 1) {
+		clock_gettime(CLOCK_MONOTONIC, &before);
+		uint64_t now = mt_record_text_now();
+		clock_gettime(CLOCK_MONOTONIC, &after);
+		assert_in_range(now, (uint64_t)before.tv_sec * 1000000000 + before.tv_nsec,
+				(uint64_t)after.tv_sec * 1000000000 + after.tv_nsec);
+	}
+	mt_rt.no_ticks = 0;
+}
+
 static void errno_is_kept(void **state)
 {
 	open_with(3);
@@ -376,6 +391,7 @@ int main(void)
 		TEST(a_call_under_way_is_in_the_next_file),
 		TEST(a_call_that_never_ends_is_given_up),
 		TEST(in_a_child_the_parents_calls_never_end),
+		TEST(its_clock_is_the_systems),
 		TEST(errno_is_kept),
 		TEST(present_bytes_of_nothing_are_unknown),
 		TEST(present_bytes_count_what_is_covered),
