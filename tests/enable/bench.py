@@ -126,6 +126,7 @@ def main(tests):
     parser.add_argument("--build", required=True)
     parser.add_argument("-k", default="")
     options = parser.parse_args()
+    options.build = os.path.abspath(options.build)
     tap = Tap()
     for test in tests:
         name = test.__name__.replace("_", " ")
