@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Errors found on guarded and checked blocks, from the file to the profile. */
+#include <errno.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "formats/fixture.h"
 #include "formats/mtk_write.h"
 
@@ -226,6 +228,25 @@ static void a_kind_behind_the_last_is_left_out(void **state)
 	assert_int_equal(p->warning_count, 1);
 }
 
+static void every_allocation_for_errors_may_fail(void **state)
+{
+	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_checked();
+	size_t len, failed = 0;
+	mt_auto(free) uint8_t *data = mtk_builder_bytes(b, &len);
+	struct mt_profile *p = NULL;
+	struct mt_err err;
+	int r = -ENOMEM;
+	while (r == -ENOMEM) {
+		mt_alloc_fail_from_for_test(++failed);
+		r = mt_mtk_read_memory(data, len, "x", &p, &err);
+		mt_alloc_fail_from_for_test(0);
+	}
+	assert_int_equal(r, 0);
+	assert_true(failed > 20);
+	assert_the_errors_of_check_mode(p);
+	mt_profile_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +262,7 @@ int main(void)
 		cmocka_unit_test(bytes_that_cannot_be_are_left_out_and_the_error_stays),
 		cmocka_unit_test(what_check_mode_names_in_vain_becomes_nothing),
 		cmocka_unit_test(a_kind_behind_the_last_is_left_out),
+		cmocka_unit_test(every_allocation_for_errors_may_fail),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

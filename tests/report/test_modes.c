@@ -339,6 +339,31 @@ static void every_failed_allocation_is_reported(void **state)
 	}
 }
 
+static void every_failed_allocation_of_errors_is_reported(void **state)
+{
+	static const enum mt_show shows[] = {MT_SHOW_ERRORS, MT_SHOW_LEAKS};
+	mt_auto(mt_profile) struct mt_profile *p = read_made(mtk_builder_checked);
+	const struct mt_profile *list[1] = {p};
+
+	for (size_t i = 0; i < 2 * 4; i++) {
+		struct golden g = {.show = shows[i % 2], .stack = 16};
+		struct mt_report r = make_report(&g, list);
+		int code = -ENOMEM;
+		size_t nth = 0;
+
+		while (code == -ENOMEM) {
+			mt_auto(mt_buf) struct mt_buf out = {0};
+
+			mt_alloc_fail_from_for_test(++nth);
+			code = mt_report_write(&r, (enum mt_report_format)(i / 2), &out, NULL);
+			mt_alloc_fail_from_for_test(0);
+			assert_true(nth < 1000);
+		}
+		assert_int_equal(code, 0);
+		assert_true(nth > 3);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -350,6 +375,7 @@ int main(void)
 		cmocka_unit_test(sizes_of_all_allocations_of_a_sample_are_refused),
 		cmocka_unit_test(a_table_of_call_sites_that_are_not_known_is_refused_as_csv),
 		cmocka_unit_test(every_failed_allocation_is_reported),
+		cmocka_unit_test(every_failed_allocation_of_errors_is_reported),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
