@@ -281,6 +281,27 @@ def check_fault(bench, fault):
     return problems
 
 
+# What guard_page=1 promises besides, of blocks that fit into a page: the access itself.
+PAGES = {"read_by_one": "abc", "read_by_some": "abc", "memcpy_from_past": "abc", "use_after_free_read": "ac",
+         "use_after_free_copy": "abc", "use_after_free_in_a_list": "abc", "overflow_far": "ac"}
+
+
+def check_pages(bench, fault):
+    problems, tool = [], MemtrackPages(bench.build)
+    for variant in PAGES[fault]:
+        what = "variant " + variant
+        run, found = bench.run(tool, fault, variant, "sound")
+        if run.status or found:
+            problems.append("%s, sound: status %s, found %s: %s" % (what, run.status, found, run.err[-1000:]))
+        run, found = bench.run(tool, fault, variant, "fault")
+        named = [f for f in found if f.kind == KINDS[fault]]
+        if not named or named[0].size != run.told("size"):
+            problems.append("%s: found %s, expected %s of size %s" % (what, found, KINDS[fault], run.told("size")))
+        elif not any(fault in function for f in named for _, function in f.frames):
+            problems.append("%s: no stack has %s: %s" % (what, fault, named))
+    return problems
+
+
 def tests(options):
     tap = Tap()
     bench = Bench(options.build)
@@ -289,6 +310,9 @@ def tests(options):
         for fault in KINDS:
             if options.k in fault:
                 tap.ok("%s: %s" % (KINDS[fault], fault), check_fault(bench, fault))
+        for fault in PAGES:
+            if options.k in fault:
+                tap.ok("%s with guard pages: %s" % (KINDS[fault], fault), check_pages(bench, fault))
     finally:
         bench.close()
     return tap.done()
