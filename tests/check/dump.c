@@ -270,6 +270,7 @@ static void other_calls(void)
 /* --- while others allocate ----------------------------------------------------------------- */
 
 static volatile int done;
+static int at_work;
 
 static void *churn(void *nothing)
 {
@@ -278,6 +279,8 @@ static void *churn(void *nothing)
 	for (; !done; n++) {
 		free(p[n % 64]);
 		p[n % 64] = take_deep(16 + n % 500, (int)(n % 7));
+		if (n == 100)
+			__atomic_add_fetch(&at_work, 1, __ATOMIC_RELAXED);
 	}
 	for (int i = 0; i < 64; i++)
 		free(p[i]);
@@ -292,6 +295,8 @@ static void while_others_allocate(void)
 	for (int i = 0; i < 3; i++)
 		if (pthread_create(&thread[i], NULL, churn, NULL))
 			_exit(1);
+	while (__atomic_load_n(&at_work, __ATOMIC_RELAXED) < 3)
+		usleep(1000);
 	for (int i = 0; i < 30; i++) {
 		good += memtrack_write_malloc_leak_info(fd);
 		uint8_t *info;
