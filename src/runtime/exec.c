@@ -19,6 +19,7 @@
 #include "runtime/exec.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
+#include "wire/check_options.h"
 
 #ifndef MT_BUILD_WRAP
 
@@ -28,7 +29,8 @@ extern int *__errno_location(void) __attribute__((weak));
 enum { SCRIPT_LEVELS = 4, FOLLOW_BYTES = 8192, FOLLOW_LINES = 8, ARGS_MAX = 65536 };
 
 static const char *const names[] = {"MEMTRACK_MODE",      "MEMTRACK_OPTIONS",  "MEMTRACK_DIR",
-				    "MEMTRACK_STATE_DIR", "MEMTRACK_LAUNCHER", "MEMTRACK_CONFIG"};
+				    "MEMTRACK_STATE_DIR", "MEMTRACK_LAUNCHER", "MEMTRACK_CONFIG",
+				    MT_CHECK_VARIABLE};
 enum { PRELOAD_NAME_BYTES = 11 }; /* LD_PRELOAD= */
 
 /* The tracker's variables as this process got them; our own path as the loader knows it. */

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from bench import DEFAULT, Skip, clean_environment, main
+from bench import DEFAULT, Skip, clean_environment, main, mtk
 
 SUBJECT = "[enable_subject]\n"
 
@@ -110,6 +110,13 @@ def check_mode_can_be_asked_for(b):
     p = b.run([b.subject], b.write("c", SUBJECT + "check = frobnicate\n"))
     b.expect("status and stderr of a mistake", (p.status, p.err), (7, ""))
     b.expect_tracked("a mistake", p.pid, False)
+
+
+def check_mode_follows_into_an_empty_environment(b):
+    p = b.run(["env", "-i", b.subject], env={"LIBC_DEBUG_MALLOC_OPTIONS": "guard"})
+    b.expect("status and stderr", (p.status, p.err), (7, ""))
+    states = [mtk.State(path) for path in b.files_of(p.pid)]
+    b.expect("modes", [s.mode for s in states if s.exe == os.path.realpath(b.subject)], [4])
 
 
 def mistakes_elsewhere_are_counted(b):
@@ -279,6 +286,7 @@ sys.exit(main([
     a_part_of_the_name_is_not_enough,
     a_mistake_in_its_section_leaves_the_program_alone,
     check_mode_can_be_asked_for,
+    check_mode_follows_into_an_empty_environment,
     mistakes_elsewhere_are_counted,
     only_processes_of_the_user,
     a_file_that_cannot_be_trusted_is_not_read,
