@@ -368,7 +368,8 @@ static void free_for_nobody(void *p)
 {
 #if defined __x86_64__
 	__asm__ volatile(
-		"mov %0, %%rdi; mov %1, %%rax; xor %%ebp, %%ebp; and $-16, %%rsp; push $0; jmp *%%rax"
+		"mov %0, %%rdi; mov %1, %%rax; xor %%ebp, %%ebp; and $-16, %%rsp;"
+		"push $0; jmp *%%rax"
 		:
 		: "r"(p), "r"(free)
 		: "rdi", "rax");

@@ -292,7 +292,10 @@ class Bench:
             os.killpg(child.pid, signal.SIGKILL)
             out, err = child.communicate()
             status = "still running after %d s" % timeout
-        return Result(program, status, out.decode(errors="replace"), err.decode(errors="replace"), folder, child.pid)
+        said = err.decode(errors="replace")
+        if self.emulator: # it says so itself when a signal ends the program
+            said = re.sub(r"^qemu: uncaught target signal .*\n", "", said, flags=re.M)
+        return Result(program, status, out.decode(errors="replace"), said, folder, child.pid)
 
 
 def run_tests(function, **numbers):
