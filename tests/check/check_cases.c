@@ -367,12 +367,11 @@ static void on_fault(int number)
 static void free_for_nobody(void *p)
 {
 #if defined __x86_64__
-	__asm__ volatile(
-		"mov %0, %%rdi; mov %1, %%rax; xor %%ebp, %%ebp; and $-16, %%rsp;"
-		"push $0; jmp *%%rax"
-		:
-		: "r"(p), "r"(free)
-		: "rdi", "rax");
+	__asm__ volatile("mov %0, %%rdi; mov %1, %%rax; xor %%ebp, %%ebp; and $-16, %%rsp;"
+			 "push $0; jmp *%%rax"
+			 :
+			 : "r"(p), "r"(free)
+			 : "rdi", "rax");
 #elif defined __aarch64__
 	__asm__ volatile("mov x0, %0; mov x9, %1; mov x29, #0; mov x30, #0; br x9"
 			 :
