@@ -60,10 +60,16 @@ static struct mt_frame_symbol find_symbol(uint64_t pc, uint32_t number, struct m
 		return (struct mt_frame_symbol){.pc = pc};
 	if (!memo)
 		return look_up(m, pc);
-	struct mt_frame_symbol *s =
-		&memo->symbol[(pc * 0x9e3779b97f4a7c15u >> 32) % MT_ARRAY_LEN(memo->symbol)];
-	if (s->pc != pc || s->number != number)
-		*s = look_up(m, pc);
+	/* two places each: the few hundred frames of a large program must not push each other out
+	 */
+	uint64_t at = (pc * 0x9e3779b97f4a7c15u >> 32) % MT_ARRAY_LEN(memo->symbol);
+	struct mt_frame_symbol *s = &memo->symbol[at], *other = &memo->symbol[at ^ 1];
+	if (s->pc == pc && s->number == number)
+		return *s;
+	if (other->pc == pc && other->number == number)
+		return *other;
+	*other = *s;
+	*s = look_up(m, pc);
 	return *s;
 }
 
