@@ -48,9 +48,13 @@ int mt_check_read_environment(char **envp, const char *program, struct mt_check_
 		return 0;
 	*mode = MT_MODE_CHECK;
 	mt_log_begin();
-	int err = mt_provider.has_asan ? -MT_EINVAL : mt_check_options_read(text, &listener, o);
-	if (mt_provider.has_asan)
-		mt_log(MT_LOG_ERROR, "malloc debug cannot be enabled alongside ASAN");
+	int err =
+		mt_provider.has_sanitizer ? -MT_EINVAL : mt_check_options_read(text, &listener, o);
+	if (mt_provider.has_sanitizer)
+		mt_log(MT_LOG_ERROR,
+		       mt_provider.has_asan
+			       ? "malloc debug cannot be enabled alongside ASAN"
+			       : "malloc debug cannot be enabled alongside a sanitizer");
 	if (err) {
 		mt_log_end();
 		return err;

@@ -7,7 +7,9 @@
 #include "runtime/backtrace.h"
 #include "runtime/errors.h"
 #include "runtime/fast.h"
+#include "runtime/frames.h"
 #include "runtime/log.h"
+#include "runtime/storage.h"
 
 enum {
 	BYTES_SHOWN = 256, /* changed bytes that get a line of their own */
@@ -373,6 +375,29 @@ void mt_report_guard(struct mt_thread *t, const struct mt_use *use, const struct
 	fill_known(&e, known);
 	fill_damage(&d, (uint64_t)known->p, known->size, c, expected);
 	finish(t, &e, &d);
+}
+
+/* Modules that define operator new, besides ours. */
+static int defines_new(const struct mt_module *m)
+{
+	const struct mt_state_module *all = mt_storage_base(MT_REGION_MODULES);
+	return !(m->number && all[m->number].flags & MT_MODULE_SELF) &&
+	       mt_module_symbol(m, "_Znwm");
+}
+
+int mt_report_may_be_new(const struct mt_known *known)
+{
+	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+	const struct mt_state_node *inner;
+	int count = 0;
+	if (known->alloc.node && mt_frame_chain(known->alloc.node, &inner, 1)) {
+		struct mt_frame_place place = mt_frame_find(inner, NULL);
+		return place.function && (mt_str_starts(place.function, "_Znw") ||
+					  mt_str_starts(place.function, "_Zna"));
+	}
+	for (uint32_t i = 0; list && i < list->count; i++)
+		count += defines_new(&list->m[i]);
+	return count > 1;
 }
 
 void mt_report_mismatch(struct mt_thread *t, const struct mt_use *use, const struct mt_known *known)

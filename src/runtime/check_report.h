@@ -40,6 +40,12 @@ void mt_report_bad_pointer(struct mt_thread *t, const struct mt_use *use, const 
 void mt_report_guard(struct mt_thread *t, const struct mt_use *use, const struct mt_known *known,
 		     int is_front, const struct mt_changed *c);
 
+/*
+ * 1: a block that came from malloc may have been made by an operator new that is not ours: a
+ * library that has its own calls it without us.
+ */
+int mt_report_may_be_new(const struct mt_known *known);
+
 /* Freed by a function that does not go with the one that made it. */
 void mt_report_mismatch(struct mt_thread *t, const struct mt_use *use,
 			const struct mt_known *known);

@@ -232,6 +232,11 @@ static void describe(const struct search *s)
 	/* it takes a question about a block that is gone for an error of its own kind */
 	const struct mt_module *asan;
 	mt_provider.has_asan = find(s, "__asan_init", &asan) != 0;
+	/* their allocators know a block by its own address only */
+	mt_provider.has_sanitizer = mt_provider.has_asan || find(s, "__tsan_init", &asan) ||
+				    find(s, "__lsan_do_leak_check", &asan) ||
+				    find(s, "__msan_init", &asan) ||
+				    find(s, "__hwasan_init", &asan);
 	mt_rt.no_sizes = mt_provider.has_asan;
 	mt_provider.asan_follows = s->self_at + 1 < s->count && is_asan(s->order[s->self_at + 1]);
 }

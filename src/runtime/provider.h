@@ -92,9 +92,10 @@ struct mt_provider_info {
 	uint32_t libc;          /* enum mt_state_libc */
 	uintptr_t malloc_address;
 	uint32_t program_exports_malloc; /* its own malloc is reached before ours */
-	uint32_t is_second;    /* another copy of this library stands before us: it tracks */
-	uint32_t has_asan;     /* AddressSanitizer is in the process */
-	uint32_t asan_follows; /* AddressSanitizer's library stands directly behind us */
+	uint32_t is_second;     /* another copy of this library stands before us: it tracks */
+	uint32_t has_asan;      /* AddressSanitizer is in the process */
+	uint32_t has_sanitizer; /* it, or another one with an allocator of its own */
+	uint32_t asan_follows;  /* AddressSanitizer's library stands directly behind us */
 };
 extern struct mt_provider_info mt_provider MT_HIDDEN;
 

@@ -53,6 +53,8 @@ class Runner:
 
     def host(self, host):
         try:
+            if self.options.modes == "check" and host in sanitizers.HOSTS:
+                raise Skip("check mode does not begin beside a sanitizer")
             host.check_needs()
             template = self.prepare(host)
         except Skip as why:
@@ -152,7 +154,7 @@ def adopt_orphans():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, help="meson build directory")
-    parser.add_argument("--modes", help="these modes of recording (stats,sample,record), preloaded, instead of the usual ways")
+    parser.add_argument("--modes", help="these modes of recording (stats,sample,record,check), preloaded, instead of the usual ways")
     parser.add_argument("--all", action="store_true", help="all hosts with all allocators: minutes")
     parser.add_argument("--twice", action="store_true", help="compare bare runs with bare runs")
     parser.add_argument("--list", action="store_true", help="the hosts' names")

@@ -155,6 +155,11 @@ class Trial:
             env.update(MEMTRACK_MODE=self.way.mode, MEMTRACK_STATE_DIR=self.states, MEMTRACK_DIR=self.states)
             if self.way.mode == "sample":
                 env["MEMTRACK_OPTIONS"] = "interval=4K"
+            if self.way.mode == "check":
+                # a false report would be a line of standard error, for want of the log; a duplicate of
+                # that would be seen among the descriptors
+                env.update(LIBC_DEBUG_MALLOC_OPTIONS="guard free_track fill verify_pointers backtrace",
+                           MEMTRACK_LOG="syslog:" + os.path.join(self.states, "nobody"))
         return env
 
     def prefix(self):
