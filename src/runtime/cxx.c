@@ -63,7 +63,8 @@ MT_COLD static void checked_delete(void *p, enum mt_state_call call, uintptr_t s
 		enum mt_state_call call = array ? MT_CALL_NEW_ARRAY : MT_CALL_NEW; \
 		if (MT_LIKELY(!mt_cxx_own[form])) { \
 			if (MT_UNLIKELY(mt_check_is_on())) \
-				mt_check_expect(call, size + !size, (uintptr_t)__builtin_dwarf_cfa()); \
+				mt_check_expect(call, size + !size, \
+						(uintptr_t)__builtin_dwarf_cfa()); \
 			return original args; \
 		} \
 		if (mt_check_is_on()) { \
