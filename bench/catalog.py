@@ -21,6 +21,7 @@ WORKLOADS = {
 # Name: (may use all cpus, what it needs, command). {} is the bare command, $OUT a fresh folder, $STATE another one in
 # shared memory, {build} the build folder.
 MODE = ('LD_PRELOAD={build}/libmemtrack.so MEMTRACK_OPTIONS="mode=%s" MEMTRACK_DIR=$OUT MEMTRACK_STATE_DIR=$STATE {}')
+CHECK = ('LD_PRELOAD={build}/libmemtrack.so LIBC_DEBUG_MALLOC_OPTIONS="%s" MEMTRACK_DIR=$OUT MEMTRACK_STATE_DIR=$STATE {}')
 TOOLS = {
     'none': (False, None, '{}'),
     'empty': (False, None, 'LD_PRELOAD={bin}/empty.so {}'),
@@ -31,6 +32,11 @@ TOOLS = {
     'memtrack-sample-4k': (False, '{build}/libmemtrack.so', MODE % 'sample interval=4K'),
     'memtrack-record': (True, '{build}/memtrack', '{build}/memtrack run -q --mode=record -o $OUT/run.mtk -- {}'),
     'memtrack-run': (True, '{build}/memtrack', '{build}/memtrack run -o $OUT/run.mtk -- {}'),
+    'memtrack-guard': (False, '{build}/libmemtrack.so', CHECK % 'guard'),
+    'memtrack-fill': (False, '{build}/libmemtrack.so', CHECK % 'free_track fill'),
+    'memtrack-check': (False, '{build}/libmemtrack.so', CHECK % 'guard free_track fill verify_pointers backtrace'),
+    'asan': (False, '{asan}', 'LD_PRELOAD={asan} ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0:log_path=$OUT/asan {}'),
+    'memcheck': (False, 'valgrind', 'valgrind -q --log-file=$OUT/memcheck {}'),
     'lsan': (False, '{lsan}', 'LD_PRELOAD={lsan} LSAN_OPTIONS=exitcode=0:log_path=$OUT/lsan {}'),
     'heaptrack': (True, 'heaptrack', 'prlimit --as=8000000000 heaptrack -o $OUT/heaptrack {}'),
 }

@@ -39,7 +39,8 @@ class Bench:
         self.pairs, self.timeout = pairs, timeout
         home = build / 'bench'
         self.names = {'bin': home, 'data': home / 'data', 'work': HERE / 'workloads', 'build': build,
-                      'cc1': ask_gcc('-print-prog-name=cc1'), 'lsan': ask_gcc('-print-file-name=liblsan.so')}
+                      'cc1': ask_gcc('-print-prog-name=cc1'), 'lsan': ask_gcc('-print-file-name=liblsan.so'),
+                      'asan': ask_gcc('-print-file-name=libasan.so')}
 
     def text(self, template):
         return re.sub(r'\{(\w+)\}', lambda m: str(self.names[m[1]]), template)
