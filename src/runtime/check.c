@@ -438,14 +438,8 @@ MT_INLINE int goes_with(uint32_t alloc_call, enum mt_state_call call)
 MT_COLD static void report_guard(struct mt_thread *t, const struct mt_use *use,
 				 const struct block *b, int is_front)
 {
-	uint32_t told = is_front ? MT_HEADER_FRONT_TOLD : MT_HEADER_REAR_TOLD;
-	struct mt_changed c = is_front ? mt_block_front(b->p) : mt_block_rear(b->p, b->size);
-	if (!c.count || mt_header_of(b->p)->flags & told)
-		return;
 	struct mt_known known = known_of(b);
-	mt_report_guard(t, use, &known, is_front, &c);
-	/* realloc may leave the block where it is */
-	mt_header_mark(mt_header_of(b->p), b->p, told);
+	mt_report_guard(t, use, &known, is_front);
 }
 
 MT_COLD static void report_mismatch(struct mt_thread *t, const struct mt_use *use,

@@ -32,31 +32,17 @@ static int is_whole(const char *from, size_t len, uint8_t byte)
 	return 1;
 }
 
-/* A block is wrong, and still there: its owner has not freed it meanwhile. */
-static int is_still_live(const void *p, uint64_t *ret_size, uint32_t *ret_cell)
-{
-	struct mt_gone gone;
-	if (!mt_record_find(p, &gone))
-		return 0;
-	*ret_size = gone.size;
-	*ret_cell = gone.cell;
-	return 1;
-}
-
 static void report(struct mt_thread *t, const struct mt_use *use, const void *p, int is_front)
 {
-	struct mt_known known = {.p = p};
-	uint32_t cell;
-	if (!is_still_live(p, &known.size, &cell))
+	struct mt_gone gone;
+	/* its owner may have freed it meanwhile */
+	if (!mt_record_find(p, &gone) || !mt_header_is_good(mt_header_of(p), p))
 		return;
-	struct mt_header *h = mt_header_of(p);
-	struct mt_changed c = is_front ? mt_block_front(p) : mt_block_rear(p, known.size);
-	if (!c.count || !mt_header_is_good(h, p))
-		return;
-	known.alloc = mt_cell_actor(cell);
-	known.alloc_call = mt_cell_call(cell, 0);
-	mt_report_guard(t, use, &known, is_front, &c);
-	mt_header_mark(h, p, is_front ? MT_HEADER_FRONT_TOLD : MT_HEADER_REAR_TOLD);
+	struct mt_known known = {.p = p,
+				 .size = gone.size,
+				 .alloc = mt_cell_actor(gone.cell),
+				 .alloc_call = mt_cell_call(gone.cell, 0)};
+	mt_report_guard(t, use, &known, is_front);
 }
 
 /* Whether the block of this address and size is as it should be. */

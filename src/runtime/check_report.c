@@ -345,8 +345,8 @@ void mt_report_bad_pointer(struct mt_thread *t, const struct mt_use *use, const 
 	finish(t, &e, &d);
 }
 
-void mt_report_guard(struct mt_thread *t, const struct mt_use *use, const struct mt_known *known,
-		     int is_front, const struct mt_changed *c)
+static void report_guard(struct mt_thread *t, const struct mt_use *use,
+			 const struct mt_known *known, int is_front, const struct mt_changed *c)
 {
 	char line[160];
 	struct mt_fmt f;
@@ -375,6 +375,19 @@ void mt_report_guard(struct mt_thread *t, const struct mt_use *use, const struct
 	fill_known(&e, known);
 	fill_damage(&d, (uint64_t)known->p, known->size, c, expected);
 	finish(t, &e, &d);
+}
+
+void mt_report_guard(struct mt_thread *t, const struct mt_use *use, const struct mt_known *known,
+		     int is_front)
+{
+	uint32_t told = is_front ? MT_HEADER_FRONT_TOLD : MT_HEADER_REAR_TOLD;
+	struct mt_header *h = mt_header_of(known->p);
+	struct mt_changed c =
+		is_front ? mt_block_front(known->p) : mt_block_rear(known->p, known->size);
+	if (!c.count || h->flags & told)
+		return;
+	report_guard(t, use, known, is_front, &c);
+	mt_header_mark(h, known->p, told); /* the block may stay: after a realloc, say */
 }
 
 /* Modules that define operator new, besides ours. */

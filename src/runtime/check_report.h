@@ -36,9 +36,10 @@ enum mt_bad_pointer {
 void mt_report_bad_pointer(struct mt_thread *t, const struct mt_use *use, const void *p,
 			   enum mt_bad_pointer what, uint32_t tag, const struct mt_known *known);
 
-/* A guard was changed. */
+/* If a guard of the block, whose header is good, was changed and that was not told yet: tells it.
+ */
 void mt_report_guard(struct mt_thread *t, const struct mt_use *use, const struct mt_known *known,
-		     int is_front, const struct mt_changed *c);
+		     int is_front);
 
 /*
  * 1: a block that came from malloc may have been made by an operator new that is not ours: a

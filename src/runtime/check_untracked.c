@@ -31,8 +31,7 @@ MT_COLD void mt_check_free_untracked(enum mt_enter how, struct mt_thread *t, voi
 	}
 	void *original = p;
 	int foreign = mt_foreign_remove(p);
-	if (!foreign && mt_layout.has_header && !mt_loader_read(mt_header_of(p), &h, sizeof(h)) &&
-	    mt_header_is_good(&h, p)) {
+	if (!foreign && mt_check_reads_header(p, &h)) {
 		mt_header_of(p)->tag = MT_TAG_FREED;
 		original = mt_header_original(&h, p);
 	}

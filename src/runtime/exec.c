@@ -17,6 +17,7 @@
 #include "elf/loader.h"
 #include "runtime/arena.h"
 #include "runtime/exec.h"
+#include "runtime/program_errno.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
 #include "wire/check_options.h"
@@ -24,7 +25,6 @@
 #ifndef MT_BUILD_WRAP
 
 extern char **__environ __attribute__((weak));
-extern int *__errno_location(void) __attribute__((weak));
 
 enum { SCRIPT_LEVELS = 4, FOLLOW_BYTES = 8192, FOLLOW_LINES = 8, ARGS_MAX = 65536 };
 
@@ -329,8 +329,7 @@ static void note_exec(uint32_t pending)
 
 static int not_here(void)
 {
-	if (__errno_location)
-		*__errno_location() = MT_ENOSYS;
+	mt_errno_set(MT_ENOSYS);
 	return -1;
 }
 
@@ -427,8 +426,7 @@ static int exec_list(enum form form, const char *path, const char *first, va_lis
 	size_t count = 0;
 	char **argv = collect(first, args, &count);
 	if (!argv) {
-		if (__errno_location)
-			*__errno_location() = MT_ENOMEM;
+		mt_errno_set(MT_ENOMEM);
 		return -1;
 	}
 	char *const *envp = form == FORM_ENVIRONMENT ? va_arg(*args, char *const *) : __environ;

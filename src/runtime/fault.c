@@ -17,11 +17,10 @@
 #include "core/sys.h"
 #include "runtime/action.h"
 #include "runtime/check_signal.h"
+#include "runtime/program_errno.h"
 #include "runtime/provider.h"
 
 #ifndef MT_BUILD_WRAP
-
-extern int *__errno_location(void) __attribute__((weak));
 
 enum {
 	SIGNAL = 11, /* SIGSEGV: Linux raises no other for a protected page of private memory */
@@ -332,8 +331,8 @@ static int set_action_raw(int number, const struct public_action *wanted, struct
 	a.restorer = mt_fault_restorer;
 #endif
 	long err = mt_action_set(number, wanted ? &a : NULL, &before);
-	if (err && __errno_location)
-		*__errno_location() = (int)-err;
+	if (err)
+		mt_errno_set((int)-err);
 	if (!err && old)
 		write_public(&before, old);
 	return err ? -1 : 0;

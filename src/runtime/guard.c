@@ -6,11 +6,10 @@
 #include "core/sys.h"
 #include "runtime/errors.h"
 #include "runtime/light.h"
+#include "runtime/program_errno.h"
 #include "runtime/provider.h"
 #include "runtime/sampler.h"
 #include "runtime/storage.h"
-
-extern int *__errno_location(void) __attribute__((weak));
 
 #if defined(__x86_64__)
 enum { PAGE = 4096 };
@@ -293,10 +292,9 @@ static size_t align_of(const void *p, enum mt_state_call call)
 
 static void free_real(void *p)
 {
-	int before = __errno_location ? *__errno_location() : 0;
+	int before = mt_errno_get();
 	mt_original[MT_FAMILY_PLAIN].free(p);
-	if (__errno_location)
-		*__errno_location() = before;
+	mt_errno_set(before);
 }
 
 static int may_place(const struct mt_thread *t, const void *p, size_t size, enum mt_state_call call)

@@ -13,9 +13,8 @@
 #include "runtime/guard.h"
 #include "runtime/light.h"
 #include "runtime/names.h"
+#include "runtime/program_errno.h"
 #include "runtime/provider.h"
-
-extern int *__errno_location(void) __attribute__((weak));
 
 /* An original that is not there (yet): look again; prefixed names fall back on the plain family. */
 MT_COLD static void find_original(enum mt_family family)
@@ -41,9 +40,7 @@ MT_COLD static void find_original(enum mt_family family)
 
 MT_COLD static void *no_memory(void)
 {
-	if (__errno_location)
-		*__errno_location() = MT_ENOMEM;
-	return NULL;
+	return mt_errno_refuse(MT_ENOMEM);
 }
 
 /*

@@ -8,11 +8,10 @@
 #include "core/sys.h"
 #include "runtime/check.h"
 #include "runtime/leak_list.h"
+#include "runtime/program_errno.h"
 #include "runtime/provider.h"
 
 #ifndef MT_BUILD_WRAP
-extern int *__errno_location(void) __attribute__((weak));
-
 typedef int info_function(int options, void *stream);
 typedef int put_function(const char *text, void *stream);
 
@@ -23,8 +22,7 @@ static int call_original(int options, void *stream)
 	info_function *original = (info_function *)mt_provider_find("malloc_info");
 	if (original)
 		return original(options, stream);
-	if (__errno_location)
-		*__errno_location() = MT_ENOSYS;
+	mt_errno_set(MT_ENOSYS);
 	return -1;
 }
 
