@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_REACH_BLOCKMAP_H
+#define MT_REACH_BLOCKMAP_H
+
+/*
+ * From an address to the block that holds it, in a few loads: for each 256 bytes of address space
+ * the first block there. Tables for 4 GiB each, of which only the pages in use take memory. Any
+ * number of threads may look up.
+ */
+
+#include "reach/range.h"
+
+#include <stdbool.h>
+
+enum { MT_BLOCKMAP_NONE = UINT32_MAX, MT_BLOCKMAP_LG_GRANULE = 8, MT_BLOCKMAP_LG_TABLE = 32 };
+enum { MT_BLOCKMAP_BLOCKS_MAX = 1u << 30 };
+
+struct mt_blockmap {
+	const struct mt_range *block; /* borrowed; sorted, disjoint, none empty */
+	size_t count;
+	uint64_t low, span; /* all blocks lie in [low, low + span) */
+	uint64_t first_table;
+	uint64_t tables;
+	uint32_t **table; /* by address >> 32, from first_table on; NULL: no block there */
+};
+
+/* 0; -ENOMEM; -E2BIG: too many blocks; -EINVAL: they are not sorted, or not disjoint, or empty. */
+int mt_blockmap_init(struct mt_blockmap *m, const struct mt_range *block, size_t count);
+void mt_blockmap_done(struct mt_blockmap *m);
+MT_AUTO_DEFINE_INPLACE(mt_blockmap, struct mt_blockmap, mt_blockmap_done)
+
+/* Whether a block may be at an address. A quick no for most words that are no pointers. */
+static inline bool mt_blockmap_may_be(const struct mt_blockmap *m, uint64_t address)
+{
+	return address - m->low < m->span;
+}
+
+/* Where the answer for an address that may be lies, NULL: there is no block. For prefetching. */
+static inline const uint32_t *mt_blockmap_entry(const struct mt_blockmap *m, uint64_t address)
+{
+	const uint32_t *t = m->table[(address >> MT_BLOCKMAP_LG_TABLE) - m->first_table];
+
+	return t ? t + ((uint32_t)address >> MT_BLOCKMAP_LG_GRANULE) : NULL;
+}
+
+/* The index of the block that holds an address that may be, or MT_BLOCKMAP_NONE. */
+static inline uint32_t mt_blockmap_find(const struct mt_blockmap *m, uint64_t address)
+{
+	const uint32_t *entry = mt_blockmap_entry(m, address);
+	uint32_t i;
+
+	if (!entry || !*entry)
+		return MT_BLOCKMAP_NONE;
+	/* ends: the last block ends behind every address that may be */
+	for (i = *entry - 1; m->block[i].end <= address; i++)
+		;
+	return m->block[i].start <= address ? i : (uint32_t)MT_BLOCKMAP_NONE;
+}
+
+#endif
