@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An entry is a block's index + 1: the first block that reaches into the 256 bytes; 0: none does. */
+/* An entry is a block's index + 1: the first block that reaches into the 256 bytes; 0: none does.
+ */
 
 #include "reach/blockmap.h"
 
@@ -28,9 +29,9 @@ static int enter(struct mt_blockmap *m, uint32_t index)
 		uint32_t *entry;
 
 		if (!*t)
-			*t = mt_alloc_zero((size_t)1 << (MT_BLOCKMAP_LG_TABLE -
-							 MT_BLOCKMAP_LG_GRANULE),
-					   sizeof(**t));
+			*t = mt_alloc_zero(
+				(size_t)1 << (MT_BLOCKMAP_LG_TABLE - MT_BLOCKMAP_LG_GRANULE),
+				sizeof(**t));
 		if (!*t)
 			return -ENOMEM;
 		entry = *t + ((uint32_t)address >> MT_BLOCKMAP_LG_GRANULE);

@@ -238,8 +238,8 @@ static int scan_window(struct scanner *s, struct walk *w, uint64_t base, size_t 
 
 	while (w->range < w->p->ranges && w->at < limit) {
 		uint64_t end = end_of(w->p, w->range), stop = MT_MIN(end, limit);
-		uint32_t source = w->p->is_blocks ? w->p->first + w->range
-						  : (uint32_t)MT_BLOCKMAP_NONE;
+		uint32_t source =
+			w->p->is_blocks ? w->p->first + w->range : (uint32_t)MT_BLOCKMAP_NONE;
 
 		if (scan_bytes(s, w->p, s->window + (w->at - base), (size_t)(stop - w->at), source))
 			return -ENOMEM;

@@ -23,10 +23,10 @@ struct mt_mark_piece {
 	const struct mt_range *range; /* borrowed */
 	uint32_t ranges;
 	bool is_blocks;
-	uint32_t first;      /* index of range[0] among the blocks */
-	uint64_t from, to;   /* in range[0], and the end in the last one */
-	uint32_t *edge;      /* owned: blocks pointed to, by range; MT_SCAN_INSIDE may be set */
-	uint32_t *end;       /* owned, of blocks only: where each range's edges end */
+	uint32_t first;    /* index of range[0] among the blocks */
+	uint64_t from, to; /* in range[0], and the end in the last one */
+	uint32_t *edge;    /* owned: blocks pointed to, by range; MT_SCAN_INSIDE may be set */
+	uint32_t *end;     /* owned, of blocks only: where each range's edges end */
 	size_t edges, capacity;
 	uint64_t scanned_bytes, skipped_bytes;
 };

@@ -35,8 +35,8 @@ static struct scene *scene_new(size_t blocks)
 	assert_non_null(s);
 	s->blocks = blocks;
 	for (size_t i = 0; i < blocks; i++)
-		s->block[i] = (struct mt_range){BASE + DISTANCE * i,
-						BASE + DISTANCE * i + BLOCK_BYTES};
+		s->block[i] =
+			(struct mt_range){BASE + DISTANCE * i, BASE + DISTANCE * i + BLOCK_BYTES};
 	return s;
 }
 

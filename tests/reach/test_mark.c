@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Marking on made memory: what counts as a pointer, what cannot be read, and against a naive one. */
+/* Marking on made memory: what counts as a pointer, what cannot be read, and against a naive one.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,7 +137,8 @@ static void what_cannot_be_read_is_left_out_and_counted(void **state)
 	s->memory.is_hole[BLOCK_AT / MEMORY_PAGE] = true;
 	memory_put(&s->memory, BASE + ROOT_AT, BASE + BLOCK_AT + 64);
 	memory_put(&s->memory, BASE + ROOT_AT + 8, BASE + BLOCK_AT + 128);
-	memory_put(&s->memory, BASE + BLOCK_AT + 2 * MEMORY_PAGE, BASE + BLOCK_AT + 4 * MEMORY_PAGE);
+	memory_put(&s->memory, BASE + BLOCK_AT + 2 * MEMORY_PAGE,
+		   BASE + BLOCK_AT + 4 * MEMORY_PAGE);
 	assert_string_equal(states(s), "222");
 	{
 		mt_auto(mt_mark) struct mt_mark m = run(s);
