@@ -13,8 +13,9 @@
 #include "runtime/check_heap.h"
 #include "runtime/check_mark.h"
 #include "runtime/check_report.h"
-#include "runtime/check_untracked.h"
 #include "runtime/check_signal.h"
+#include "runtime/check_sites.h"
+#include "runtime/check_untracked.h"
 #include "runtime/errors.h"
 #include "runtime/fast.h"
 #include "runtime/foreign.h"
@@ -45,6 +46,7 @@ void mt_check_forget(void)
 	mt_quarantine_forget();
 	mt_backtrace_forget();
 	mt_check_signals_forget();
+	mt_check_sites_forget();
 	mt_record_text_child();
 	mt_heap_dump_forget();
 	mt_mem_zero(going, sizeof(going));
@@ -136,11 +138,13 @@ static int is_size_left_out(size_t size)
 }
 
 /* 1: this block is not to be checked. */
-MT_INLINE int is_left_out(size_t size, const struct mt_caller *caller)
+MT_INLINE int is_left_out(struct mt_thread *t, const struct request *r)
 {
+	const struct mt_check_options *o = &mt_check.options;
 	return MT_UNLIKELY(mt_check.limited) &&
-	       (is_size_left_out(size) ||
-		(mt_check.options.only_modules[0] && is_module_left_out(caller)));
+	       (is_size_left_out(r->size) ||
+		(o->only_modules[0] && is_module_left_out(r->caller)) ||
+		(o->only_sites[0] && !mt_check_sites_have(t, MT_SITES_ONLY, r->caller)));
 }
 
 /* New bytes [from, usable) of a block get their pattern. */
@@ -180,10 +184,13 @@ MT_INLINE void enter_table(struct mt_thread *t, void *p, const struct request *r
 /* 1: this block's turn has come to lie against an inaccessible page. */
 MT_INLINE int wants_page(struct mt_thread *t, const struct request *r)
 {
-	if (MT_LIKELY(!(mt_check.options.flags & MT_CHECK_GUARD_PAGE)) || t->page_in--)
+	const struct mt_check_options *o = &mt_check.options;
+	if (MT_LIKELY(!(o->flags & MT_CHECK_GUARD_PAGE)) ||
+	    (o->guard_page_sites[0] && !mt_check_sites_have(t, MT_SITES_PAGE, r->caller)) ||
+	    t->page_in--)
 		return 0;
-	t->page_in = mt_check.options.guard_page - 1;
-	if (is_left_out(r->size, r->caller))
+	t->page_in = o->guard_page - 1;
+	if (is_left_out(t, r))
 		return 0;
 	/* with a header the original is not aligned, and the page would not know */
 	return r->align == LEAST_ALIGN || !mt_layout.has_header;
@@ -224,7 +231,7 @@ MT_INLINE void *make_inline(struct mt_thread *t, const struct request *r)
 	if (MT_UNLIKELY(wants_page(t, r)) && (p = give_page(t, original, *r)) != NULL)
 		return p;
 	p = original;
-	int left_out = is_left_out(r->size, r->caller);
+	int left_out = is_left_out(t, r);
 	if (mt_layout.has_header)
 		p = mt_block_dress(original, r->size, r->align,
 				   header_flags(r->call) | (left_out ? MT_HEADER_UNCHECKED : 0));

@@ -10,7 +10,10 @@ struct mt_layout mt_layout;
 void mt_layout_begin(const struct mt_check_options *o)
 {
 	struct mt_layout *l = &mt_layout;
-	l->has_header = (o->flags & (MT_CHECK_FRONT_GUARD | MT_CHECK_REAR_GUARD)) != 0;
+	/* which blocks are left out by who made them is to be known when they are freed */
+	int is_choosy = (o->only_modules[0] || o->only_sites[0]) &&
+			o->flags & (MT_CHECK_FREE_TRACK | MT_CHECK_FILL_ON_FREE);
+	l->has_header = is_choosy || (o->flags & (MT_CHECK_FRONT_GUARD | MT_CHECK_REAR_GUARD)) != 0;
 	l->front = o->flags & MT_CHECK_FRONT_GUARD ? o->front_guard : 0;
 	l->rear = o->flags & MT_CHECK_REAR_GUARD ? o->rear_guard : 0;
 	l->before = l->has_header ? MT_HEADER_BYTES + l->front : 0;

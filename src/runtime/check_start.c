@@ -18,7 +18,8 @@ int mt_check_begin(const struct mt_check_options *o, const char *program)
 		n++;
 	}
 	mt_layout_begin(o);
-	mt_check.limited = o->only_min || o->only_max != UINT64_MAX || o->only_modules[0];
+	mt_check.limited =
+		o->only_min || o->only_max != UINT64_MAX || o->only_modules[0] || o->only_sites[0];
 	int err = o->flags & MT_CHECK_FREE_TRACK
 			  ? mt_quarantine_begin(o->free_track, o->free_track_bytes)
 			  : 0;

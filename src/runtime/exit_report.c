@@ -4,7 +4,6 @@
 #include "runtime/exit_report.h"
 
 #include "core/fmt.h"
-#include "core/hash.h"
 #include "core/mem.h"
 #include "core/sys.h"
 #include "runtime/arena.h"
@@ -36,41 +35,13 @@ static void print(const struct mt_fmt *f, const char *buf)
 	}
 }
 
-static const char *string_at(uint32_t offset)
-{
-	return (const char *)mt_storage_base(MT_REGION_STRINGS) + offset;
-}
-
-static uint64_t module_hash(const struct mt_state_module *m)
-{
-	if (m->build_id_bytes)
-		return mt_hash_bytes(m->build_id, m->build_id_bytes, MT_CALLSTACK_SEED);
-	const char *path = string_at(m->path_string);
-	return mt_hash_bytes(path, mt_str_len(path), MT_CALLSTACK_SEED);
-}
-
 static uint64_t stack_hash(uint32_t node)
 {
-	uint32_t chain[MT_DEPTH_MAX + 1], n = 0;
-	const struct mt_state_module *modules = mt_storage_base(MT_REGION_MODULES);
-	uint64_t h = MT_CALLSTACK_SEED;
-	for (; node >= MT_NODE_ROOTS && n < MT_ARRAY_LEN(chain); node = mt_rt.nodes[node].parent)
-		chain[n++] = node;
-	while (n) {
-		const struct mt_state_node *f = &mt_rt.nodes[chain[--n]];
-		uint32_t number = f->meta & 0xfffff;
-		uint64_t module = 0, offset = f->pc;
-		if ((f->meta >> 20 & 15) == MT_NODE_SOURCE) {
-			const char *file = string_at((uint32_t)(f->pc >> 32));
-			module = mt_hash_bytes(file, mt_str_len(file), MT_CALLSTACK_SEED);
-			offset = (uint32_t)f->pc;
-		} else if (number) {
-			module = module_hash(&modules[number]);
-			offset = f->pc - modules[number].bias;
-		}
-		h = mt_callstack_step(h, module, offset);
-	}
-	return h;
+	const struct mt_state_node *frame[MT_DEPTH_MAX + 1];
+	uint32_t n = 0;
+	for (; node >= MT_NODE_ROOTS && n < MT_ARRAY_LEN(frame); node = mt_rt.nodes[node].parent)
+		frame[n++] = &mt_rt.nodes[node];
+	return mt_frames_hash(frame, n);
 }
 
 static const char *base_name(const char *path)

@@ -3,6 +3,7 @@
 #include "runtime/frames.h"
 
 #include "core/fmt.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "elf/loader.h"
 #include "runtime/storage.h"
@@ -123,4 +124,32 @@ uint32_t mt_frame_chain(uint32_t node, const struct mt_state_node **ret_frame, u
 		ret_frame[n++] = frame;
 	}
 	return n;
+}
+
+static uint64_t module_hash(const struct mt_state_module *m)
+{
+	if (m->build_id_bytes)
+		return mt_hash_bytes(m->build_id, m->build_id_bytes, MT_CALLSTACK_SEED);
+	const char *path = string_at(m->path_string);
+	return mt_hash_bytes(path, mt_str_len(path), MT_CALLSTACK_SEED);
+}
+
+uint64_t mt_frames_hash(const struct mt_state_node *const *frame, uint32_t count)
+{
+	const struct mt_state_module *modules = mt_storage_base(MT_REGION_MODULES);
+	uint64_t h = MT_CALLSTACK_SEED;
+	while (count) {
+		const struct mt_state_node *f = frame[--count];
+		uint64_t module = 0, offset = f->pc;
+		if (is_of_source(f)) {
+			const char *file = string_at((uint32_t)(f->pc >> 32));
+			module = mt_hash_bytes(file, mt_str_len(file), MT_CALLSTACK_SEED);
+			offset = (uint32_t)f->pc;
+		} else if (module_of(f)) {
+			module = module_hash(&modules[module_of(f)]);
+			offset = f->pc - modules[module_of(f)].bias;
+		}
+		h = mt_callstack_step(h, module, offset);
+	}
+	return h;
 }

@@ -50,4 +50,7 @@ void mt_frame_put_function(struct mt_fmt *f, const struct mt_frame_place *place)
  */
 uint32_t mt_frame_chain(uint32_t node, const struct mt_state_node **ret_frame, uint32_t max);
 
+/* The callstack_hash (core/hash.h) of frames, innermost first. */
+uint64_t mt_frames_hash(const struct mt_state_node *const *frame, uint32_t count);
+
 #endif

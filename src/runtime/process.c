@@ -10,6 +10,7 @@
 #include "runtime/check.h"
 #include "runtime/check_exit.h"
 #include "runtime/check_signal.h"
+#include "runtime/check_sites.h"
 #include "runtime/control.h"
 #include "runtime/errors.h"
 #include "runtime/exec.h"
@@ -171,6 +172,7 @@ static int choose_check(const struct mt_start_block *block, struct mt_check_opti
 		return wanted;
 	mt_rt.options.wishes.mode = MT_MODE_CHECK;
 	mt_rt.options.depth = MT_MAX(ret_check->frames, ret_check->free_frames);
+	mt_rt.options.depth = MT_MAX(mt_rt.options.depth, mt_check_sites_depth(ret_check));
 	return 0;
 }
 

@@ -340,8 +340,8 @@ uint32_t mt_site_filter_count(void)
 	return __atomic_load_n(&filter.count, __ATOMIC_ACQUIRE);
 }
 
-/* '*' and '?'; the pattern ends at a comma. One place to come back to is enough for stars. */
-static int glob_matches(const char *glob, const char *text)
+/* One place to come back to is enough for stars. */
+int mt_site_glob_matches(const char *glob, const char *text)
 {
 	const char *star = NULL, *from = NULL;
 	while (*text) {
@@ -368,7 +368,7 @@ int mt_site_globs_leave_out(const char *globs, const char *name)
 {
 	int wanted = 0, any_wanted = 0;
 	for (const char *g = globs; g && *g; g++) {
-		int matches = glob_matches(g + 1, name);
+		int matches = mt_site_glob_matches(g + 1, name);
 		if (*g == '-' && matches)
 			return 1;
 		any_wanted |= *g == '+';

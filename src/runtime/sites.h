@@ -54,6 +54,9 @@ void mt_cell_count_size_slow(struct mt_state_cell *cell, uint32_t bucket);
  */
 void mt_site_set_filter(const char *globs);
 
+/* '*' and '?'; a comma ends the pattern, too. */
+int mt_site_glob_matches(const char *glob, const char *text);
+
 /* 1: such globs leave out what lies in a module with this name. */
 int mt_site_globs_leave_out(const char *globs, const char *name);
 

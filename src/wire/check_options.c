@@ -11,6 +11,7 @@
 #include "core/fmt.h"
 #include "core/mem.h"
 #include "core/sys.h"
+#include "wire/check_sites.h"
 
 enum {
 	FRAMES = 16, /* without a number */
@@ -38,6 +39,7 @@ enum kind {
 	SIZE, /* a number that may end in K, M or G */
 	TEXT,
 	GLOBS,
+	SITES,
 };
 
 struct option {
@@ -45,11 +47,10 @@ struct option {
 	enum kind kind;
 	uint32_t flags; /* enum mt_check_flags: set wherever the option stands */
 	/* NUMBER, SIZE */
-	void (*set)(struct mt_check_options *o, uint64_t value);
+	void (*set)(struct mt_check_options *o, uint64_t value); /* NULL: the member has it */
 	uint64_t usual; /* without a value; 0: one is required */
 	uint64_t min, max;
-	/* TEXT, GLOBS */
-	size_t offset, bytes;
+	size_t offset, bytes; /* of the member; a number's has 4 or 8 bytes */
 };
 
 /* --- what the options set ------------------------------------------------------------------ */
@@ -59,30 +60,10 @@ static void set_front_guard(struct mt_check_options *o, uint64_t v)
 	o->front_guard = (uint32_t)MT_ALIGN_UP(v, GUARD_ALIGN);
 }
 
-static void set_rear_guard(struct mt_check_options *o, uint64_t v)
-{
-	o->rear_guard = (uint32_t)v;
-}
-
 static void set_guard(struct mt_check_options *o, uint64_t v)
 {
 	set_front_guard(o, v);
-	set_rear_guard(o, v);
-}
-
-static void set_frames(struct mt_check_options *o, uint64_t v)
-{
-	o->frames = (uint32_t)v;
-}
-
-static void set_backtrace_min(struct mt_check_options *o, uint64_t v)
-{
-	o->backtrace_min = v;
-}
-
-static void set_backtrace_max(struct mt_check_options *o, uint64_t v)
-{
-	o->backtrace_max = v;
+	o->rear_guard = (uint32_t)v;
 }
 
 static void set_backtrace_size(struct mt_check_options *o, uint64_t v)
@@ -90,24 +71,9 @@ static void set_backtrace_size(struct mt_check_options *o, uint64_t v)
 	o->backtrace_min = o->backtrace_max = v;
 }
 
-static void set_fill_on_alloc(struct mt_check_options *o, uint64_t v)
-{
-	o->fill_on_alloc = v;
-}
-
-static void set_fill_on_free(struct mt_check_options *o, uint64_t v)
-{
-	o->fill_on_free = v;
-}
-
 static void set_fill(struct mt_check_options *o, uint64_t v)
 {
 	o->fill_on_alloc = o->fill_on_free = v;
-}
-
-static void set_expand(struct mt_check_options *o, uint64_t v)
-{
-	o->expand = (uint32_t)v;
 }
 
 /* Zeros that were set before are taken for "not set": the order matters. */
@@ -120,93 +86,62 @@ static void set_free_track(struct mt_check_options *o, uint64_t v)
 		o->free_frames = FRAMES;
 }
 
-static void set_free_frames(struct mt_check_options *o, uint64_t v)
-{
-	o->free_frames = (uint32_t)v;
-}
-
-static void set_record_entries(struct mt_check_options *o, uint64_t v)
-{
-	o->record_entries = (uint32_t)v;
-}
-
-static void set_free_track_bytes(struct mt_check_options *o, uint64_t v)
-{
-	o->free_track_bytes = v;
-}
-
-static void set_guard_page(struct mt_check_options *o, uint64_t v)
-{
-	o->guard_page = (uint32_t)v;
-}
-
-static void set_heap_every(struct mt_check_options *o, uint64_t v)
-{
-	o->heap_every = (uint32_t)v;
-}
-
-static void set_only_min(struct mt_check_options *o, uint64_t v)
-{
-	o->only_min = v;
-}
-
-static void set_only_max(struct mt_check_options *o, uint64_t v)
-{
-	o->only_max = v;
-}
-
 /* --- the table ----------------------------------------------------------------------------- */
 
+#define MEMBER(member) \
+	offsetof(struct mt_check_options, member), sizeof(((struct mt_check_options *)0)->member)
 #define TAKES_NOTHING(name, alias, flags) \
 	{ \
 		name, alias, NOTHING, flags, NULL, 0, 0, 0, 0, 0 \
 	}
-#define TAKES_NUMBER(name, alias, flags, set, usual, min, max) \
+#define TAKES_NUMBER(name, alias, flags, member, usual, min, max) \
+	{ \
+		name, alias, NUMBER, flags, NULL, usual, min, max, MEMBER(member) \
+	}
+#define SETS_NUMBER(name, alias, flags, set, usual, min, max) \
 	{ \
 		name, alias, NUMBER, flags, set, usual, min, max, 0, 0 \
 	}
-#define TAKES_SIZE(name, set) \
+#define TAKES_SIZE(name, member) \
 	{ \
-		name, NULL, SIZE, 0, set, 0, 1, ALL, 0, 0 \
+		name, NULL, SIZE, 0, NULL, 0, 1, ALL, MEMBER(member) \
 	}
-#define TAKES_TEXT(name, alias, kind, member) \
+#define TAKES_TEXT(name, alias, kind, flags, member) \
 	{ \
-		name, alias, kind, 0, NULL, 0, 0, 0, offsetof(struct mt_check_options, member), \
-			sizeof(((struct mt_check_options *)0)->member) \
+		name, alias, kind, flags, NULL, 0, 0, 0, MEMBER(member) \
 	}
 
 static const struct option options[] = {
-	TAKES_NUMBER("guard", NULL, MT_CHECK_FRONT_GUARD | MT_CHECK_REAR_GUARD | MT_CHECK_TRACK,
-		     set_guard, GUARD, 1, BYTES_MAX),
-	TAKES_NUMBER("front_guard", NULL, MT_CHECK_FRONT_GUARD | MT_CHECK_TRACK, set_front_guard,
-		     GUARD, 1, BYTES_MAX),
-	TAKES_NUMBER("rear_guard", NULL, MT_CHECK_REAR_GUARD | MT_CHECK_TRACK, set_rear_guard,
-		     GUARD, 1, BYTES_MAX),
-	TAKES_NUMBER("backtrace", "bt", MT_CHECK_BACKTRACE | MT_CHECK_TRACK, set_frames, FRAMES, 1,
+	SETS_NUMBER("guard", NULL, MT_CHECK_FRONT_GUARD | MT_CHECK_REAR_GUARD | MT_CHECK_TRACK,
+		    set_guard, GUARD, 1, BYTES_MAX),
+	SETS_NUMBER("front_guard", NULL, MT_CHECK_FRONT_GUARD | MT_CHECK_TRACK, set_front_guard,
+		    GUARD, 1, BYTES_MAX),
+	TAKES_NUMBER("rear_guard", NULL, MT_CHECK_REAR_GUARD | MT_CHECK_TRACK, rear_guard, GUARD, 1,
+		     BYTES_MAX),
+	TAKES_NUMBER("backtrace", "bt", MT_CHECK_BACKTRACE | MT_CHECK_TRACK, frames, FRAMES, 1,
 		     FRAMES_MAX),
 	TAKES_NUMBER("backtrace_enable_on_signal", "bt_en_on_sig",
-		     MT_CHECK_BACKTRACE_ON_SIGNAL | MT_CHECK_TRACK, set_frames, FRAMES, 1,
-		     FRAMES_MAX),
-	TAKES_NUMBER("backtrace_size", "bt_sz", 0, set_backtrace_size, 0, 1, ALL),
-	TAKES_NUMBER("backtrace_min_size", "bt_min_sz", 0, set_backtrace_min, 0, 1, ALL),
-	TAKES_NUMBER("backtrace_max_size", "bt_max_sz", 0, set_backtrace_max, 0, 1, ALL),
+		     MT_CHECK_BACKTRACE_ON_SIGNAL | MT_CHECK_TRACK, frames, FRAMES, 1, FRAMES_MAX),
+	SETS_NUMBER("backtrace_size", "bt_sz", 0, set_backtrace_size, 0, 1, ALL),
+	TAKES_NUMBER("backtrace_min_size", "bt_min_sz", 0, backtrace_min, 0, 1, ALL),
+	TAKES_NUMBER("backtrace_max_size", "bt_max_sz", 0, backtrace_max, 0, 1, ALL),
 	TAKES_NOTHING("backtrace_dump_on_exit", "bt_dmp_on_ex", MT_CHECK_BACKTRACE_DUMP_ON_EXIT),
-	TAKES_TEXT("backtrace_dump_prefix", "bt_dmp_pre", TEXT, dump_prefix),
+	TAKES_TEXT("backtrace_dump_prefix", "bt_dmp_pre", TEXT, 0, dump_prefix),
 	TAKES_NOTHING("backtrace_full", "bt_full", MT_CHECK_BACKTRACE_FULL),
-	TAKES_NUMBER("fill", NULL, MT_CHECK_FILL_ON_ALLOC | MT_CHECK_FILL_ON_FREE, set_fill, ALL, 1,
-		     ALL),
-	TAKES_NUMBER("fill_on_alloc", NULL, MT_CHECK_FILL_ON_ALLOC, set_fill_on_alloc, ALL, 1, ALL),
-	TAKES_NUMBER("fill_on_free", NULL, MT_CHECK_FILL_ON_FREE, set_fill_on_free, ALL, 1, ALL),
-	TAKES_NUMBER("expand_alloc", NULL, MT_CHECK_EXPAND_ALLOC, set_expand, EXPAND, 1, BYTES_MAX),
-	TAKES_NUMBER("free_track", NULL,
-		     MT_CHECK_FREE_TRACK | MT_CHECK_FILL_ON_FREE | MT_CHECK_TRACK, set_free_track,
-		     FREED, 1, FREED_MAX),
-	TAKES_NUMBER("free_track_backtrace_num_frames", NULL, 0, set_free_frames, FRAMES, 0,
+	SETS_NUMBER("fill", NULL, MT_CHECK_FILL_ON_ALLOC | MT_CHECK_FILL_ON_FREE, set_fill, ALL, 1,
+		    ALL),
+	TAKES_NUMBER("fill_on_alloc", NULL, MT_CHECK_FILL_ON_ALLOC, fill_on_alloc, ALL, 1, ALL),
+	TAKES_NUMBER("fill_on_free", NULL, MT_CHECK_FILL_ON_FREE, fill_on_free, ALL, 1, ALL),
+	TAKES_NUMBER("expand_alloc", NULL, MT_CHECK_EXPAND_ALLOC, expand, EXPAND, 1, BYTES_MAX),
+	SETS_NUMBER("free_track", NULL,
+		    MT_CHECK_FREE_TRACK | MT_CHECK_FILL_ON_FREE | MT_CHECK_TRACK, set_free_track,
+		    FREED, 1, FREED_MAX),
+	TAKES_NUMBER("free_track_backtrace_num_frames", NULL, 0, free_frames, FRAMES, 0,
 		     FRAMES_MAX),
 	TAKES_NOTHING("leak_track", NULL, MT_CHECK_LEAK_TRACK | MT_CHECK_TRACK),
-	TAKES_NUMBER("record_allocs", NULL, MT_CHECK_RECORD_ALLOCS, set_record_entries, RECORDS, 1,
+	TAKES_NUMBER("record_allocs", NULL, MT_CHECK_RECORD_ALLOCS, record_entries, RECORDS, 1,
 		     RECORDS_MAX),
-	TAKES_TEXT("record_allocs_file", NULL, TEXT, record_file),
+	TAKES_TEXT("record_allocs_file", NULL, TEXT, 0, record_file),
 	TAKES_NOTHING("record_allocs_on_exit", NULL, MT_CHECK_RECORD_ON_EXIT),
 	TAKES_NOTHING("verify_pointers", NULL, MT_CHECK_TRACK),
 	TAKES_NOTHING("abort_on_error", NULL, MT_CHECK_ABORT_ON_ERROR),
@@ -215,14 +150,17 @@ static const struct option options[] = {
 	TAKES_NOTHING("log_allocator_stats_on_signal", NULL, MT_CHECK_STATS_ON_SIGNAL),
 	TAKES_NOTHING("log_allocator_stats_on_exit", NULL, MT_CHECK_STATS_ON_EXIT),
 	/* memtrack's own */
-	TAKES_NUMBER("guard_page", NULL, MT_CHECK_GUARD_PAGE | MT_CHECK_TRACK, set_guard_page, 1, 1,
+	TAKES_NUMBER("guard_page", NULL, MT_CHECK_GUARD_PAGE | MT_CHECK_TRACK, guard_page, 1, 1,
 		     UINT32_MAX),
-	TAKES_SIZE("free_track_bytes", set_free_track_bytes),
-	TAKES_NUMBER("check_heap_every", NULL, 0, set_heap_every, 0, 1, UINT32_MAX),
+	TAKES_TEXT("guard_page_sites", NULL, SITES, MT_CHECK_GUARD_PAGE | MT_CHECK_TRACK,
+		   guard_page_sites),
+	TAKES_SIZE("free_track_bytes", free_track_bytes),
+	TAKES_NUMBER("check_heap_every", NULL, 0, heap_every, 0, 1, UINT32_MAX),
 	TAKES_NOTHING("check_heap_on_signal", NULL, MT_CHECK_HEAP_ON_SIGNAL),
-	TAKES_SIZE("only_min_size", set_only_min),
-	TAKES_SIZE("only_max_size", set_only_max),
-	TAKES_TEXT("only_modules", NULL, GLOBS, only_modules),
+	TAKES_SIZE("only_min_size", only_min),
+	TAKES_SIZE("only_max_size", only_max),
+	TAKES_TEXT("only_modules", NULL, GLOBS, 0, only_modules),
+	TAKES_TEXT("only_sites", NULL, SITES, 0, only_sites),
 };
 
 /* --- complaints ---------------------------------------------------------------------------- */
@@ -363,13 +301,22 @@ static void scale(struct number *n)
 	n->rest.len = 0;
 }
 
+/* Little-endian: a short member gets the low bytes. */
+static void set_number(struct mt_check_options *o, const struct option *option, uint64_t value)
+{
+	if (option->set)
+		option->set(o, value);
+	else
+		mt_mem_copy((char *)o + option->offset, &value, option->bytes);
+}
+
 static int take_number(const struct mt_check_listener *to, const struct option *option,
 		       struct word name, struct word value, struct mt_check_options *o)
 {
 	struct number n = read_number(value);
 	int has_digits = n.rest.at != value.at;
 	if (!value.len && option->usual) {
-		option->set(o, option->usual);
+		set_number(o, option, option->usual);
 		return 0;
 	}
 	if (option->kind == SIZE && has_digits)
@@ -387,7 +334,7 @@ static int take_number(const struct mt_check_listener *to, const struct option *
 		return say_bound(to, name, ">=", option->min, (uint64_t)n.value);
 	if ((uint64_t)n.value > option->max)
 		return say_bound(to, name, "<=", option->max, (uint64_t)n.value);
-	option->set(o, (uint64_t)n.value);
+	set_number(o, option, (uint64_t)n.value);
 	return 0;
 }
 
@@ -409,6 +356,10 @@ static int take_text(const struct mt_check_listener *to, const struct option *op
 	if (option->kind == GLOBS && !are_globs(value))
 		return say_bad_value(to, name,
 				     ", not +GLOB and -GLOB separated by commas: ", value);
+	if (option->kind == SITES && !mt_check_sites_are_good(value.at, value.at + value.len))
+		return say_bad_value(
+			to, name,
+			", not MODULE+0xOFFSET or callstack hashes separated by commas: ", value);
 	if (value.len >= option->bytes)
 		return say_bound(to, name, "shorter than", option->bytes, value.len);
 	mt_mem_copy(text, value.at, value.len);
@@ -486,6 +437,7 @@ int mt_check_options_read(const char *text, const struct mt_check_listener *list
 	struct word name, value;
 	mt_mem_zero(o, sizeof(*o));
 	o->frames = FRAMES;
+	o->guard_page = 1;
 	o->backtrace_max = o->only_max = UINT64_MAX;
 	while (next_option(&text, &name, &value))
 		if (take(listener, name, value, o))

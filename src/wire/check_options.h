@@ -35,7 +35,7 @@ enum mt_check_flags {
 	MT_CHECK_HEAP_ON_SIGNAL = 1 << 20, /* a signal checks all guards and freed blocks */
 };
 
-enum { MT_CHECK_PATH_MAX = 512, MT_CHECK_MODULES_MAX = 256 };
+enum { MT_CHECK_PATH_MAX = 512, MT_CHECK_MODULES_MAX = 256, MT_CHECK_SITES_MAX = 1024 };
 
 struct mt_check_options {
 	uint32_t flags;                        /* enum mt_check_flags */
@@ -52,10 +52,12 @@ struct mt_check_options {
 	char dump_prefix[MT_CHECK_PATH_MAX]; /* "": none was given */
 	/* memtrack's own */
 	uint64_t free_track_bytes;   /* held back at most; 0: no bound */
-	uint32_t guard_page;         /* every Nth block that fits */
+	uint32_t guard_page;         /* with GUARD_PAGE: every Nth block that fits */
 	uint32_t heap_every;         /* all blocks are checked every N calls, 0: never */
 	uint64_t only_min, only_max; /* blocks of other sizes are not checked */
 	char only_modules[MT_CHECK_MODULES_MAX]; /* +GLOB and -GLOB, as --modules; "": all */
+	/* check_sites.h; "": all */
+	char only_sites[MT_CHECK_SITES_MAX], guard_page_sites[MT_CHECK_SITES_MAX];
 };
 
 /* Where they come from, and what --check without a value stands for. */

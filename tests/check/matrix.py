@@ -20,7 +20,8 @@ OPTIONS = ["guard", "front_guard=40", "rear_guard=7", "backtrace=8", "backtrace_
            "check_unreachable_on_signal", "log_allocator_stats_on_signal", "log_allocator_stats_on_exit",
            # memtrack's own
            "guard_page=5", "free_track_bytes=20000", "check_heap_every=40", "check_heap_on_signal", "only_min_size=100",
-           "only_max_size=300", "only_modules=+family_c"]
+           "only_max_size=300", "only_modules=+family_c",
+           "only_sites=family_c*+0x1", "guard_page_sites=0123456789abcdef"]
 THREADS, ROUNDS, LEFT = "3", "250", 777
 LEAK = re.compile(r"^\+\+\+ (\S+) leaked block of size (\d+) at 0x[0-9a-f]+ \(leak \d+ of \d+\)$")
 LONG_FRAME = re.compile(r"^ {10}#\d+  ?pc [0-9a-f]{16}  ")

@@ -424,6 +424,50 @@ static void own_words_with_globs(void **state)
 	refuses("only_modules", NO_GLOBS);
 }
 
+static void own_words_with_sites(void **state)
+{
+	takes("only_sites=libfoo.so.1+0x12af,prog+0x1 guard_page_sites=/usr/lib/lib*.so+0xABC");
+	assert_string_equal(o.only_sites, "libfoo.so.1+0x12af,prog+0x1");
+	assert_string_equal(o.guard_page_sites, "/usr/lib/lib*.so+0xABC");
+	assert_int_equal(o.flags, MT_CHECK_GUARD_PAGE | MT_CHECK_TRACK);
+	assert_int_equal(o.guard_page, 1);
+	takes("guard_page_sites=libstdc++.so.6+0x10 guard_page=9");
+	assert_int_equal(o.guard_page, 9);
+	takes("only_sites=0x0123456789abcdef,0123456789ABCDEF");
+	assert_int_equal(o.flags, 0);
+#define NO_SITES \
+	"bad value for option 'only_sites', not MODULE+0xOFFSET or callstack hashes separated by " \
+	"commas: "
+	static const char *const bad[] = {
+		"",
+		"libfoo",
+		"+0x12",
+		"libfoo+12",
+		"libfoo+0x",
+		"libfoo+0x12g",
+		"a+0x1,",
+		"a+0x1,,b+0x2",
+		",a+0x1",
+		"123456789",
+		"0x123",
+		"a+0x12345678901234567",
+		"0x0123456789abcdef0",
+		"a+0x1;b+0x2",
+	};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char text[128], wanted[256];
+		snprintf(text, sizeof(text), "only_sites=%s", bad[i]);
+		snprintf(wanted, sizeof(wanted), NO_SITES "%s", bad[i]);
+		refuses(text, wanted);
+	}
+	char text[1100], name[1100];
+	memset(name, 'n', sizeof(name));
+	snprintf(text, sizeof(text), "only_sites=%.1019s+0x1", name);
+	takes(text);
+	snprintf(text, sizeof(text), "only_sites=%.1020s+0x1", name);
+	refuses(text, "bad value for option 'only_sites', value must be shorter than 1024: 1024");
+}
+
 static void the_usual_options_are_some(void **state)
 {
 	takes(MT_CHECK_USUAL);
@@ -458,6 +502,7 @@ int main(void)
 		cmocka_unit_test(own_words),
 		cmocka_unit_test(own_words_with_sizes),
 		cmocka_unit_test(own_words_with_globs),
+		cmocka_unit_test(own_words_with_sites),
 		cmocka_unit_test(the_usual_options_are_some),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

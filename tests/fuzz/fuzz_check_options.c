@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Check mode's options: any text is read or refused, and what was read keeps to its bounds. */
 #include "wire/check_options.h"
+#include "wire/check_sites.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,17 @@ static void count(void *context, const char *line)
 	++*(unsigned *)context;
 }
 
+/* An option's list is empty or one that the runtime reads to its end. */
+static int are_sound(const char sites[MT_CHECK_SITES_MAX])
+{
+	const char *end = memchr(sites, 0, MT_CHECK_SITES_MAX);
+	struct mt_check_site s;
+	while (end && sites < end)
+		if (!mt_check_site_next(&sites, end, &s) || (s.module && !s.module_len))
+			return 0;
+	return end != NULL;
+}
+
 static int is_sound(const struct mt_check_options *o)
 {
 	return o->frames >= 1 && o->frames <= 256 && o->free_frames <= 256 &&
@@ -25,7 +37,8 @@ static int is_sound(const struct mt_check_options *o)
 	       !(o->flags & MT_CHECK_RECORD_ALLOCS) == !o->record_entries &&
 	       memchr(o->record_file, 0, sizeof(o->record_file)) &&
 	       memchr(o->dump_prefix, 0, sizeof(o->dump_prefix)) &&
-	       memchr(o->only_modules, 0, sizeof(o->only_modules));
+	       memchr(o->only_modules, 0, sizeof(o->only_modules)) && are_sound(o->only_sites) &&
+	       are_sound(o->guard_page_sites) && o->guard_page;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
