@@ -23,7 +23,7 @@ static uint64_t known[KNOWN];
 struct stack {
 	const struct mt_state_node *frame[DEPTH_OF_HASHES];
 	uint32_t count;
-	uint64_t hash[2]; /* of all frames, and of those that the options keep; 0: not known yet */
+	uint64_t hash[2]; /* of all frames, 0: not known yet; of those that the options keep */
 };
 
 void mt_check_sites_forget(void)
@@ -109,7 +109,8 @@ static int is_in(struct stack *stack, const char *list)
 
 static uint32_t look_up(uint32_t node)
 {
-	struct stack stack = {.hash = {0}};
+	struct stack stack;
+	stack.hash[0] = 0;
 	stack.count = mt_frame_chain(node, stack.frame, DEPTH_OF_HASHES);
 	uint32_t lists = is_in(&stack, mt_check.options.only_sites) ? MT_SITES_ONLY : 0;
 	return lists | (is_in(&stack, mt_check.options.guard_page_sites) ? MT_SITES_PAGE : 0);

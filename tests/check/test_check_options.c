@@ -452,7 +452,6 @@ static void own_words_with_sites(void **state)
 		"0x123",
 		"a+0x12345678901234567",
 		"0x0123456789abcdef0",
-		"a+0x1;b+0x2",
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		char text[128], wanted[256];
