@@ -150,7 +150,7 @@ def expect_pages(s, options, most, *names):
     """Reads behind the ends of these blocks are told, of so many blocks."""
     r = s.run("read_behind_both", options, "guard-side=end")
     places = {p: n for n in ("first", "second") for p in r.all(n)}
-    told = re.findall(r"\+\+\+ ALLOCATION 0x([0-9a-f]+) SIZE %d OVERFLOW \(read\)" % SIZE, "\n".join(r.log))
+    told = re.findall(r"\+\+\+ ALLOCATION 0x([0-9a-f]+) SIZE %d OVERFLOW(?: \(read\))? at" % SIZE, "\n".join(r.log))
     r.expect("told with " + options, (len(told), {places.get(int(t, 16)) for t in told}), (most, set(names)))
     return r.problems
 
