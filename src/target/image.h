@@ -34,21 +34,25 @@ struct mt_mapping {
 	uint64_t inode;   /* 0: no file */
 	uint32_t device;  /* major << 20 | minor */
 	uint32_t flags;   /* MT_MAPPING_... */
-	bool in_image;    /* its bytes can be read: a core file leaves some out */
+	bool in_image;    /* its bytes can be read: a core file, or a copy, leaves some out */
 	const char *name; /* as the kernel says, "" without; a trailing " (deleted)" stays */
 };
 
 enum { MT_IMAGE_REGISTERS_MAX = 40, MT_IMAGE_VECTOR_BYTES_MAX = 4096 };
 
+/*
+ * Of a process that runs on (MT_IMAGE_LIVE) pc and sp are those of a thread that waits in a system
+ * call, as far as /proc tells them, and is_missing is set.
+ */
 struct mt_image_thread {
 	pid_t tid;
 	uint64_t pc, sp, fp;
 	uint64_t thread_pointer;                    /* fs_base, tpidr_el0 */
-	uint64_t registers[MT_IMAGE_REGISTERS_MAX]; /* all general ones */
+	uint64_t registers[MT_IMAGE_REGISTERS_MAX]; /* all general ones, as in NT_PRSTATUS */
 	uint32_t register_count;
 	uint32_t vector_bytes; /* floating point and SIMD state, as the kernel gives it */
 	uint8_t vector[MT_IMAGE_VECTOR_BYTES_MAX];
-	bool is_missing; /* it could not be stopped: nothing but its tid is known */
+	bool is_missing; /* it could not be stopped: nothing but its tid is known, see above */
 };
 
 struct mt_image_segment {
@@ -67,7 +71,8 @@ struct mt_image_module {
 	uint32_t build_id_bytes;
 	uint32_t segment_count;
 	const struct mt_image_segment *segments;
-	bool is_main, is_loader, is_libc;
+	bool is_main, is_loader;
+	bool is_libc; /* holds malloc: libc.so, musl's loader, or a static program */
 };
 
 struct mt_image_facts {
@@ -76,8 +81,11 @@ struct mt_image_facts {
 	pid_t pid;
 	const char *program; /* path of the executable, "" when not known */
 	uint64_t page_bytes;
-	uint64_t stop_ns;          /* how long the process stood still, 0: it did not */
+	uint64_t stop_ns;          /* how long the process stood still, up to now; 0: it did not */
 	uint64_t unreadable_bytes; /* of mappings that should be readable, as far as was noticed */
+	/* COPY: minor faults of the process since it runs on: what the copy costs it, and its own
+	 */
+	uint64_t faults_since;
 };
 
 struct mt_image;
@@ -90,11 +98,16 @@ struct mt_image;
 int mt_image_open_process(pid_t pid, enum mt_image_source wanted, struct mt_image **ret_image,
 			  struct mt_err *err);
 
+/*
+ * Opens a core file of this machine's architecture. One that was cut is opened, too: what is
+ * missing counts as unreadable, and *err, with code 0, says how much. As above.
+ */
 int mt_image_open_core(const char *path, struct mt_image **ret_image, struct mt_err *err);
 
 /* Lets the process go on, ends the copy. NULL is fine. */
 void mt_image_close(struct mt_image *im);
 
+/* As they are now; valid until mt_image_close(). */
 const struct mt_image_facts *mt_image_facts(const struct mt_image *im);
 const struct mt_mapping *mt_image_mappings(const struct mt_image *im, size_t *ret_count);
 const struct mt_image_thread *mt_image_threads(const struct mt_image *im, size_t *ret_count);
@@ -105,6 +118,9 @@ const struct mt_mapping *mt_image_mapping_of(const struct mt_image *im, uint64_t
 
 /* The module one of whose segments holds an address, or NULL. */
 const struct mt_image_module *mt_image_module_of(const struct mt_image *im, uint64_t address);
+
+/* The value of an entry of the auxiliary vector (AT_PHDR, ...), 0: it has none. */
+uint64_t mt_image_auxv(const struct mt_image *im, uint64_t type);
 
 /* Copies bytes; how many of them, from the first on, could be read. */
 size_t mt_image_read(struct mt_image *im, uint64_t address, void *to, size_t bytes);
@@ -118,5 +134,12 @@ int mt_image_read_all(struct mt_image *im, uint64_t address, void *to, size_t by
  */
 int mt_image_symbol(struct mt_image *im, const struct mt_image_module *m, const char *name,
 		    uint64_t *ret_address, uint64_t *ret_bytes);
+
+/*
+ * The symbol of a module that holds an address, or NULL; *ret_offset is the distance from its
+ * start. Borrowed until mt_image_close().
+ */
+const char *mt_image_symbol_at(struct mt_image *im, const struct mt_image_module *m,
+			       uint64_t address, uint64_t *ret_offset);
 
 #endif

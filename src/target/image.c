@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What all images have in common: tables, looking things up in them, and reading. An image that
+ * does not change remembers what lies around small reads, so that walking a heap word by word costs
+ * few system calls.
+ */
+
+#include "target/image_internal.h"
+
+#include "base/alloc.h"
+#include "core/cc.h"
+#include "target/image_process.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { UNREADABLE_PAGES_MAX = 1 << 20 };
+
+struct mt_image *mt_image_new(const struct mt_image_ops *ops)
+{
+	struct mt_image *im = mt_alloc_zero(1, sizeof(*im));
+
+	if (!im)
+		return NULL;
+	im->ops = ops;
+	im->mem_fd = -1;
+	im->facts.page_bytes = 4096;
+	im->facts.program = "";
+	im->arena = mt_arena_new();
+	if (im->arena)
+		return im;
+	free(im);
+	return NULL;
+}
+
+void mt_image_close(struct mt_image *im)
+{
+	if (!im)
+		return;
+	if (im->mem_fd >= 0)
+		close(im->mem_fd);
+	free(im->window);
+	mt_map_done(&im->unreadable_pages);
+	mt_arena_free(im->arena);
+	free(im);
+}
+
+const struct mt_image_facts *mt_image_facts(const struct mt_image *im)
+{
+	return &im->facts;
+}
+
+const struct mt_mapping *mt_image_mappings(const struct mt_image *im, size_t *ret_count)
+{
+	*ret_count = im->mapping_count;
+	return im->mapping;
+}
+
+const struct mt_image_thread *mt_image_threads(const struct mt_image *im, size_t *ret_count)
+{
+	*ret_count = im->thread_count;
+	return im->thread;
+}
+
+const struct mt_image_module *mt_image_modules(const struct mt_image *im, size_t *ret_count)
+{
+	*ret_count = im->module_count;
+	return im->module;
+}
+
+uint64_t mt_image_auxv(const struct mt_image *im, uint64_t type)
+{
+	for (size_t i = 0; i < im->auxv_count && im->auxv[i].a_type != AT_NULL; i++)
+		if (im->auxv[i].a_type == type)
+			return im->auxv[i].a_un.a_val;
+	return 0;
+}
+
+const struct mt_mapping *mt_image_mapping_of(const struct mt_image *im, uint64_t address)
+{
+	size_t a = 0, b = im->mapping_count;
+
+	while (a < b) {
+		size_t middle = a + (b - a) / 2;
+
+		if (im->mapping[middle].start <= address)
+			a = middle + 1;
+		else
+			b = middle;
+	}
+	return a && address < im->mapping[a - 1].end ? &im->mapping[a - 1] : NULL;
+}
+
+const struct mt_image_module *mt_image_module_of(const struct mt_image *im, uint64_t address)
+{
+	for (size_t i = 0; i < im->module_count; i++) {
+		const struct mt_image_module *m = &im->module[i];
+
+		for (uint32_t k = 0; k < m->segment_count; k++)
+			if (address >= m->segments[k].start && address < m->segments[k].end)
+				return m;
+	}
+	return NULL;
+}
+
+void mt_image_note_unreadable(struct mt_image *im, uint64_t address, uint64_t bytes)
+{
+	uint64_t page_bytes = im->facts.page_bytes;
+	uint64_t page = address / page_bytes, last = (address + bytes - 1) / page_bytes;
+
+	for (; bytes && page <= last; page++) {
+		bool is_new = false;
+
+		if (im->unreadable_pages.count >= UNREADABLE_PAGES_MAX)
+			return;
+		if (mt_map_at(&im->unreadable_pages, page, &is_new) && is_new)
+			im->facts.unreadable_bytes += page_bytes;
+	}
+}
+
+/* ---- reading ---- */
+
+int mt_image_remember(struct mt_image *im)
+{
+	if (im->window)
+		return 0;
+	im->window = mt_alloc_zero(MT_IMAGE_WINDOWS, sizeof(*im->window));
+	if (!im->window)
+		return -ENOMEM;
+	for (size_t i = 0; i < MT_IMAGE_WINDOWS; i++)
+		im->window[i].start = UINT64_MAX;
+	return 0;
+}
+
+/* The first part of a read, up to the end of a window. How many bytes of it could be read. */
+static size_t read_window(struct mt_image *im, uint64_t address, void *to, size_t bytes)
+{
+	uint64_t start = MT_ALIGN_DOWN(address, (uint64_t)MT_IMAGE_WINDOW_BYTES);
+	struct mt_image_window *w = &im->window[start / MT_IMAGE_WINDOW_BYTES % MT_IMAGE_WINDOWS];
+	size_t at = (size_t)(address - start);
+
+	if (w->start != start) {
+		w->start = UINT64_MAX;
+		w->bytes = im->ops->read(im, start, w->data, sizeof(w->data));
+		w->start = start;
+	}
+	if (at >= w->bytes) /* what could not be read may lie before */
+		return im->ops->read(im, address, to, MT_MIN(bytes, sizeof(w->data) - at));
+	bytes = MT_MIN(bytes, w->bytes - at);
+	memcpy(to, w->data + at, bytes);
+	return bytes;
+}
+
+static size_t read_small(struct mt_image *im, uint64_t address, uint8_t *to, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		size_t n = read_window(im, address + done, to + done, bytes - done);
+
+		if (!n)
+			break;
+		done += n;
+	}
+	return done;
+}
+
+/* A read ended early: counts the page, if the mapping says that it should be there. */
+static void note_short(struct mt_image *im, uint64_t address)
+{
+	const struct mt_mapping *m = mt_image_mapping_of(im, address);
+
+	if (m && m->in_image)
+		mt_image_note_unreadable(im, address, 1);
+}
+
+size_t mt_image_read(struct mt_image *im, uint64_t address, void *to, size_t bytes)
+{
+	size_t done;
+
+	if (bytes > UINT64_MAX - address)
+		bytes = (size_t)(UINT64_MAX - address);
+	if (!bytes)
+		return 0;
+	if (im->window && bytes < MT_IMAGE_WINDOW_BYTES / 2)
+		done = read_small(im, address, to, bytes);
+	else
+		done = im->ops->read(im, address, to, bytes);
+	if (done < bytes)
+		note_short(im, address + done);
+	return done;
+}
+
+int mt_image_read_all(struct mt_image *im, uint64_t address, void *to, size_t bytes)
+{
+	return mt_image_read(im, address, to, bytes) == bytes ? 0 : -EFAULT;
+}
