@@ -159,7 +159,8 @@ static void fill_pool(struct mt_mtk_reader *rd)
 	const struct mt_state_header *h = &rd->raw.header;
 	struct mt_profile *p = rd->profile;
 	p->guard_slots = h->guard_slots;
-	p->guard_bytes = (uint64_t)h->guard_slots * h->guard_page_bytes;
+	p->guard_bytes =
+		h->guard_bytes ? h->guard_bytes : (uint64_t)h->guard_slots * h->guard_page_bytes;
 	p->guard_placed = h->guard_placed;
 	p->guard_refused = h->guard_refused;
 }

@@ -360,8 +360,8 @@ void mt_errors_text_pool(const struct mt_report *r, struct mt_buf *out)
 
 	if (!sum.slots)
 		return;
-	mt_buf_printf(out, "  guarded    %s sample%s", mt_units_count(sum.placed, text),
-		      plural(sum.placed));
+	mt_buf_printf(out, "  guarded    %s %s%s", mt_units_count(sum.placed, text),
+		      mt_errors_is_check(r) ? "block" : "sample", plural(sum.placed));
 	mt_buf_printf(out, ", in a pool of %s slots", mt_units_count(sum.slots, text));
 	mt_buf_printf(out, " that takes %s at most", mt_units_size(sum.bytes, text));
 	if (sum.refused)

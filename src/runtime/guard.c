@@ -4,6 +4,7 @@
 
 #include "core/mem.h"
 #include "core/sys.h"
+#include "runtime/check.h"
 #include "runtime/errors.h"
 #include "runtime/light.h"
 #include "runtime/program_errno.h"
@@ -13,11 +14,23 @@
 
 #if defined(__x86_64__)
 enum { PAGE = 4096 };
+/* Check mode's slots for larger blocks: 16 KiB, 64 KiB, 256 KiB and 1 MiB. */
+#define LARGER_CLASSES \
+	{4, 256}, {16, 128}, {64, 64}, \
+	{ \
+		256, 32 \
+	}
 #else
 enum { PAGE = 65536 }; /* the largest that a kernel uses */
+#define LARGER_CLASSES \
+	{4, 64}, \
+	{ \
+		16, 32 \
+	}
 #endif
 enum {
-	SIZE_MAX_GUARDED = 4096,
+	SAMPLE_BYTES_MAX = 4096,
+	ALIGN_MOST = 4096,
 	ALIGN_LEAST = 16,
 	BESIDE = 64, /* bytes beside a block in its page that must not change */
 	BESIDE_BYTE = 0xd5,
@@ -44,13 +57,25 @@ struct slot {
 	uint32_t waits;          /* faults that waited for the slot's change of state */
 };
 
+/* Slots of one size, each with an inaccessible page before it. */
+struct class
+{
+	uint32_t pages, slots; /* of a slot; in the class */
+	uint32_t first_page, first_slot;
+	uint32_t available; /* slots that may be claimed, atomic */
+};
+
+enum { CLASSES_MAX = 5 };
+
 static struct {
 	struct slot *slot;
-	uint8_t *reported; /* by page: an error there was written */
-	uint32_t count;
-	uint32_t available; /* slots that may be claimed, atomic */
-	uint32_t stopped;   /* 1: nothing is placed any more */
-	uint64_t frees;     /* atomic */
+	uint8_t *reported; /* by page, the first of a block's: an error there was written */
+	struct class class[CLASSES_MAX]; /* smaller slots first */
+	uint32_t classes, count, pages;  /* of all classes; the last page belongs to no slot */
+	uint64_t bytes;                  /* of all slots */
+	uint64_t size_max;               /* larger blocks are not placed */
+	uint32_t stopped;                /* 1: nothing is placed any more */
+	uint64_t frees;                  /* atomic */
 } pool;
 
 /* --- pages --------------------------------------------------------------------------------- */
@@ -68,12 +93,30 @@ static uint64_t page_start(uint32_t page)
 /* The slot whose page this is, or NULL: it is one that is never accessible. */
 static struct slot *slot_of_page(uint32_t page)
 {
-	return page & 1 ? &pool.slot[page / 2] : NULL;
+	const struct class *c = &pool.class[pool.classes - 1];
+	while (page < c->first_page)
+		c--;
+	uint32_t at = page - c->first_page, unit = c->pages + 1;
+	return at % unit ? &pool.slot[c->first_slot + at / unit] : NULL;
 }
 
-static uint32_t page_of_slot(const struct slot *s)
+static struct class *class_of(const struct slot *s)
 {
-	return 2 * (uint32_t)(s - pool.slot) + 1;
+	struct class *c = &pool.class[pool.classes - 1];
+	while ((uint32_t)(s - pool.slot) < c->first_slot)
+		c--;
+	return c;
+}
+
+/* Pages of a slot's block, all of them accessible while it lives; the slot may have more. */
+struct span {
+	uint32_t first, count;
+};
+
+static struct span span_of(const struct slot *s)
+{
+	uint32_t first = page_of(s->start);
+	return (struct span){first, page_of(s->start + MT_MAX(s->size, 1u) - 1) - first + 1};
 }
 
 static uint32_t state_of(const struct slot *s)
@@ -92,11 +135,22 @@ static void set_state(struct slot *s, uint32_t state)
 	__atomic_store_n(&s->state, state, __ATOMIC_RELEASE);
 }
 
-static int set_access(uint32_t page, int protection)
+static int set_access(struct span span, int protection)
 {
 	if (mt_rt.sandboxed == MT_SANDBOX_NO_CALLS)
 		return -MT_EINVAL;
-	return (int)mt_sys3(__NR_mprotect, page_start(page), PAGE, protection);
+	return (int)mt_sys3(__NR_mprotect, page_start(span.first), (uint64_t)span.count * PAGE,
+			    protection);
+}
+
+static int has_block(const struct slot *s)
+{
+	return s && state_of(s) != SLOT_FRESH && s->start;
+}
+
+static int is_of_block(const struct slot *s, uint32_t page)
+{
+	return has_block(s) && page - span_of(s).first < span_of(s).count;
 }
 
 /* The live or freed block that starts there, or NULL. */
@@ -123,32 +177,74 @@ static int is_plain_provider(void)
 #endif
 }
 
-static int make_pool(uint32_t slots)
+static void add_class(uint32_t pages, uint32_t slots)
 {
-	size_t pages = 2 * (size_t)slots + 1;
-	size_t tables = MT_ALIGN_UP(slots * sizeof(struct slot) + pages, (size_t)PAGE);
-	long at = mt_sys_mmap(NULL, pages * PAGE, MT_PROT_NONE,
+	pool.class[pool.classes++] = (struct class){.pages = pages,
+						    .slots = slots,
+						    .first_page = pool.pages,
+						    .first_slot = pool.count,
+						    .available = slots};
+	pool.count += slots;
+	pool.pages += slots * (pages + 1);
+	pool.bytes += (uint64_t)slots * pages * PAGE;
+	pool.size_max = (uint64_t)pages * PAGE;
+}
+
+static void choose_classes(uint32_t slots, int is_check)
+{
+	static const struct {
+		uint32_t pages, slots;
+	} larger[] = {LARGER_CLASSES};
+	pool.classes = pool.count = pool.pages = 0;
+	pool.bytes = 0;
+	add_class(1, slots);
+	for (size_t i = 0; is_check && i < MT_ARRAY_LEN(larger); i++)
+		add_class(larger[i].pages, larger[i].slots);
+	pool.pages++;
+	if (!is_check)
+		pool.size_max = SAMPLE_BYTES_MAX;
+}
+
+static int make_pool(void)
+{
+	size_t bytes = (size_t)pool.pages * PAGE;
+	size_t tables = MT_ALIGN_UP(pool.count * sizeof(struct slot) + pool.pages, (size_t)PAGE);
+	long at = mt_sys_mmap(NULL, bytes, MT_PROT_NONE,
 			      MT_MAP_PRIVATE | MT_MAP_ANONYMOUS | MT_MAP_NORESERVE, -1, 0);
 	if (mt_sys_is_error(at))
 		return (int)at;
 	long table = mt_sys_mmap(NULL, tables, MT_PROT_READ | MT_PROT_WRITE,
 				 MT_MAP_PRIVATE | MT_MAP_ANONYMOUS, -1, 0);
 	if (mt_sys_is_error(table)) {
-		mt_sys_munmap((void *)at, pages * PAGE);
+		mt_sys_munmap((void *)at, bytes);
 		return (int)table;
 	}
 	pool.slot = (struct slot *)table;
-	pool.reported = (uint8_t *)(pool.slot + slots);
-	pool.count = pool.available = slots;
+	pool.reported = (uint8_t *)(pool.slot + pool.count);
 	mt_rt.guard_base = (uintptr_t)at;
-	mt_rt.guard_bytes = pages * PAGE;
+	mt_rt.guard_bytes = bytes;
 	return 0;
+}
+
+/* A limit on address space is the program's first. */
+static int may_be_large(void)
+{
+	enum { SHARE = 8 };
+	struct mt_rlimit64 limit = {0, 0};
+	return !mt_sys_getrlimit(MT_RLIMIT_AS, &limit) &&
+	       (uint64_t)pool.pages * PAGE <= limit.cur / SHARE;
 }
 
 void mt_guard_begin(void)
 {
 	uint32_t slots = mt_rt.options.guard_slots;
-	if (!slots || pool.slot || !is_plain_provider() || make_pool(slots))
+	int is_check = mt_check.state == MT_CHECK_ON;
+	if (!slots || pool.slot || !is_plain_provider())
+		return;
+	choose_classes(slots, is_check);
+	if (is_check && !may_be_large())
+		choose_classes(slots, 0);
+	if (make_pool())
 		return;
 	if (mt_fault_begin())
 		pool.stopped = 1;
@@ -166,6 +262,7 @@ void mt_guard_describe(void)
 	mt_errors_begin();
 	h->guard_slots = pool.count;
 	h->guard_page_bytes = PAGE;
+	h->guard_bytes = pool.bytes;
 }
 
 void mt_guard_stop(void)
@@ -202,30 +299,31 @@ static int is_fatal(void)
 	return mt_rt.options.guard_fatal != 0;
 }
 
-/* Opens a page after an error, for good. 0, or a negative errno value. */
-static int open_page(uint32_t page)
+static void retire(uint32_t page)
 {
-	uint32_t last = 2 * pool.count;
-	struct slot *before = page ? slot_of_page(page - 1) : NULL;
-	struct slot *after = page < last ? slot_of_page(page + 1) : NULL;
-	struct slot *own = slot_of_page(page);
-	if (own)
-		own->retired = 1;
-	if (before)
-		before->retired = 1;
-	if (after)
-		after->retired = 1;
-	return set_access(page, MT_PROT_READ | MT_PROT_WRITE);
+	struct slot *s = page < pool.pages ? slot_of_page(page) : NULL;
+	if (s)
+		s->retired = 1;
+}
+
+/* Opens a page, or all of a block, after an error, for good. 0, or a negative errno value. */
+static int open_pages(struct span span)
+{
+	if (span.first)
+		retire(span.first - 1);
+	retire(span.first);
+	retire(span.first + span.count);
+	return set_access(span, MT_PROT_READ | MT_PROT_WRITE);
 }
 
 /* --- allocation ---------------------------------------------------------------------------- */
 
 /* The slot that was never used, or was freed first. */
-static struct slot *best_slot(void)
+static struct slot *best_slot(const struct class *c)
 {
 	struct slot *best = NULL;
-	for (uint32_t i = 0; i < pool.count; i++) {
-		struct slot *s = &pool.slot[i];
+	for (uint32_t i = 0; i < c->slots; i++) {
+		struct slot *s = &pool.slot[c->first_slot + i];
 		uint32_t state = state_of(s);
 		if (s->retired || (state != SLOT_FRESH && state != SLOT_FREED))
 			continue;
@@ -237,16 +335,19 @@ static struct slot *best_slot(void)
 	return best;
 }
 
-static struct slot *claim_slot(void)
+static struct slot *claim_slot(size_t size)
 {
+	struct class *c = pool.class;
+	while (size > (size_t)c->pages * PAGE)
+		c++;
 	for (int i = 0; i < CLAIM_TRIES; i++) {
-		if (!__atomic_load_n(&pool.available, __ATOMIC_RELAXED))
+		if (!__atomic_load_n(&c->available, __ATOMIC_RELAXED))
 			return NULL;
-		struct slot *s = best_slot();
+		struct slot *s = best_slot(c);
 		if (!s)
 			return NULL;
 		if (claim_as(s, SLOT_FRESH) || claim_as(s, SLOT_FREED)) {
-			__atomic_fetch_sub(&pool.available, 1, __ATOMIC_RELAXED);
+			__atomic_fetch_sub(&c->available, 1, __ATOMIC_RELAXED);
 			return s;
 		}
 	}
@@ -259,14 +360,17 @@ static void give_up_slot(struct slot *s)
 	set_state(s, SLOT_FREED);
 }
 
-/* Where the block begins: at the end of the page, at some of all times at its start. */
-static uint64_t place_in_page(struct mt_thread *t, uint32_t page, size_t size, size_t align)
+/* Where the block begins: at the end of the slot, at some of all times at its start. */
+static uint64_t place_in(struct mt_thread *t, const struct slot *s, size_t size, size_t align)
 {
-	uint64_t start = page_start(page);
+	const struct class *c = class_of(s);
+	uint32_t number = (uint32_t)(s - pool.slot) - c->first_slot;
+	uint64_t start = page_start(c->first_page + number * (c->pages + 1) + 1);
+	uint64_t end = start + (uint64_t)c->pages * PAGE;
 	int at_start = mt_rt.options.guard_side == MT_GUARD_SIDE_START ||
 		       (mt_rt.options.guard_side == MT_GUARD_SIDE_EITHER &&
 			(mt_random_next(&t->random) & 7) == 0);
-	return at_start ? start : (start + PAGE - MT_MAX(size, (size_t)1)) & ~(uint64_t)(align - 1);
+	return at_start ? start : (end - MT_MAX(size, (size_t)1)) & ~(uint64_t)(align - 1);
 }
 
 static void fill_beside(uint64_t from, uint64_t to)
@@ -275,12 +379,14 @@ static void fill_beside(uint64_t from, uint64_t to)
 		*(volatile uint8_t *)at = BESIDE_BYTE;
 }
 
-/* Bytes of the page before and behind the block that are watched. */
+/* Bytes of its pages before and behind the block that are watched. */
 static void beside(const struct slot *s, uint64_t *ret_before, uint64_t *ret_end)
 {
-	uint64_t page = page_start(page_of_slot(s)), end = s->start + s->size;
-	*ret_before = s->start - MT_MIN(s->start - page, (uint64_t)BESIDE);
-	*ret_end = end + MT_MIN(page + PAGE - end, (uint64_t)BESIDE);
+	struct span span = span_of(s);
+	uint64_t from = page_start(span.first), to = page_start(span.first + span.count);
+	uint64_t end = s->start + s->size;
+	*ret_before = s->start - MT_MIN(s->start - from, (uint64_t)BESIDE);
+	*ret_end = end + MT_MIN(to - end, (uint64_t)BESIDE);
 }
 
 /* The alignment that this call may have asked for. */
@@ -300,8 +406,8 @@ static void free_real(void *p)
 static int may_place(const struct mt_thread *t, const void *p, size_t size, enum mt_state_call call)
 {
 	return pool.slot && !__atomic_load_n(&pool.stopped, __ATOMIC_RELAXED) &&
-	       size <= SIZE_MAX_GUARDED && t->family == MT_FAMILY_PLAIN && !mt_rt.sandboxed &&
-	       align_of(p, call) <= SIZE_MAX_GUARDED;
+	       size <= pool.size_max && t->family == MT_FAMILY_PLAIN && !mt_rt.sandboxed &&
+	       align_of(p, call) <= ALIGN_MOST;
 }
 
 void *mt_guard_place(struct mt_thread *t, void *p, size_t size, enum mt_state_call call)
@@ -309,19 +415,19 @@ void *mt_guard_place(struct mt_thread *t, void *p, size_t size, enum mt_state_ca
 	uint64_t before, end;
 	if (!may_place(t, p, size, call))
 		return NULL;
-	struct slot *s = claim_slot();
+	struct slot *s = claim_slot(size);
 	if (!s) {
 		__atomic_fetch_add(&mt_rt.hdr->guard_refused, 1, __ATOMIC_RELAXED);
 		return NULL;
 	}
-	if (set_access(page_of_slot(s), MT_PROT_READ | MT_PROT_WRITE)) {
+	s->size = size;
+	s->start = place_in(t, s, size, align_of(p, call));
+	if (set_access(span_of(s), MT_PROT_READ | MT_PROT_WRITE)) {
 		give_up_slot(s);
 		return NULL;
 	}
-	pool.reported[page_of_slot(s)] = 0;
+	pool.reported[page_of(s->start)] = 0;
 	s->waits = 0;
-	s->size = size;
-	s->start = place_in_page(t, page_of_slot(s), size, align_of(p, call));
 	s->usable = mt_usable(MT_FAMILY_PLAIN, p);
 	s->alloc = mt_actor(t, 0);
 	s->alloc_pid = mt_rt.pid;
@@ -411,12 +517,12 @@ static void retire_block(struct mt_thread *t, struct slot *s, uint32_t node)
 	s->free = mt_actor(t, node);
 	s->free_pid = mt_rt.pid;
 	s->order = __atomic_add_fetch(&pool.frees, 1, __ATOMIC_RELAXED);
-	if (set_access(page_of_slot(s), MT_PROT_NONE))
+	if (set_access(span_of(s), MT_PROT_NONE))
 		s->retired = 1;
 	int is_retired = s->retired != 0;
 	set_state(s, SLOT_FREED);
 	if (!is_retired)
-		__atomic_fetch_add(&pool.available, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&class_of(s)->available, 1, __ATOMIC_RELAXED);
 }
 
 static void count_free(enum mt_enter how, struct mt_thread *t, const void *p)
@@ -550,16 +656,20 @@ void *mt_guard_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_r
 
 /* --- faults -------------------------------------------------------------------------------- */
 
-static int has_block(const struct slot *s)
-{
-	return s && state_of(s) != SLOT_FRESH && s->start;
-}
-
-/* An access between two slots belongs to the block that is nearer. */
+/* An access between two blocks belongs to the one that is nearer. */
 static struct slot *nearest(uint32_t page, uint64_t address)
 {
-	struct slot *before = page ? slot_of_page(page - 1) : NULL;
-	struct slot *after = page < 2 * pool.count ? slot_of_page(page + 1) : NULL;
+	struct slot *own = slot_of_page(page), *before, *after;
+	if (own) {
+		int is_before = address < own->start;
+		before = own - is_before;
+		after = own + !is_before;
+	} else {
+		before = page ? slot_of_page(page - 1) : NULL;
+		after = page + 1 < pool.pages ? slot_of_page(page + 1) : NULL;
+	}
+	before = before >= pool.slot ? before : NULL;
+	after = after < pool.slot + pool.count ? after : NULL;
 	if (!has_block(before))
 		return has_block(after) ? after : NULL;
 	if (!has_block(after))
@@ -602,31 +712,34 @@ static void report_fault(const struct mt_guard_fault *f, const struct slot *s,
 }
 
 /*
- * Another thread has just been given the slot, or is about to be: the access, wrong as it is, is
- * made again. Not for ever: in a forked child that thread is not there.
+ * Another thread has just been given the block's page, or is about to be: the access, wrong as it
+ * is, is made again. Not for ever: in a forked child that thread is not there.
  */
-static int is_in_change(struct slot *s)
+static int is_in_change(struct slot *s, uint32_t page)
 {
 	uint32_t state = state_of(s);
-	if (state != SLOT_LIVE && state != SLOT_BUSY)
+	if (state != SLOT_BUSY && !(state == SLOT_LIVE && is_of_block(s, page)))
 		return 0;
 	return __atomic_fetch_add(&s->waits, 1, __ATOMIC_RELAXED) < WAITS_MAX;
 }
 
 enum mt_guard_verdict mt_guard_judge(const struct mt_guard_fault *f, const struct mt_caller *at)
 {
-	uint32_t page = page_of(f->address);
-	struct slot *own = slot_of_page(page);
-	struct slot *s = own ? (has_block(own) ? own : NULL) : nearest(page, f->address);
-	int fatal = is_fatal();
-	if (own && is_in_change(own))
+	struct span span = {page_of(f->address), 1};
+	struct slot *own = slot_of_page(span.first), *s = own;
+	int fatal = is_fatal(), of_block = is_of_block(own, span.first);
+	if (own && is_in_change(own, span.first))
 		return MT_GUARD_GO_ON;
-	if (own && state_of(own) == SLOT_LIVE)
+	if (of_block && state_of(own) == SLOT_LIVE)
 		return MT_GUARD_NOT_OURS;
-	if (!fatal && open_page(page)) /* cannot go on */
+	if (of_block)
+		span = span_of(own);
+	else
+		s = own && !has_block(own) ? NULL : nearest(span.first, f->address);
+	if (!fatal && open_pages(span)) /* cannot go on */
 		fatal = 1;
-	if (!pool.reported[page]) {
-		pool.reported[page] = 1;
+	if (!pool.reported[span.first]) {
+		pool.reported[span.first] = 1;
 		report_fault(f, s, at, fatal);
 	}
 	return fatal ? MT_GUARD_FATAL : MT_GUARD_GO_ON;

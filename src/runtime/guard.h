@@ -3,14 +3,15 @@
 #define MT_RUNTIME_GUARD_H
 
 /*
- * Guarded samples: a sampled block may be moved into a pool of pages with inaccessible pages
- * between them.
+ * Guarded blocks: a sampled block, or in check mode one of those that guard_page is for, may be
+ * moved into a pool of pages with inaccessible pages between them.
  *
  *   | none | slot 0 | none | slot 1 | none | ... | slot n-1 | none |
  *
- * A block lies at the end of its page (or at the start), so that an access behind (before) it
- * faults; when it is freed its page becomes inaccessible until the slot is needed again, the one
- * that was freed first before others. The fault handler (fault.c) tells what happened.
+ * A slot is a page; check mode has some of more pages behind these. A block lies at the end of its
+ * slot (or at the start), so that an access behind (before) it faults. Only the pages that it needs
+ * are accessible, and none once it is freed, until the slot is needed again, the one that was freed
+ * first before others. The fault handler (fault.c) tells what happened.
  *
  * The pool is private memory outside of the arena: a forked child frees the blocks that it
  * inherited as any others. No lock: a slot is claimed by a compare-and-swap of its state. Nothing

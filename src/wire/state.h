@@ -185,13 +185,14 @@ struct mt_state_header {
 	int64_t stats_live_published; /* 392 atomic */
 	int64_t stats_peak_bytes;     /* 400 atomic max */
 	uint64_t stats_peak_unit;     /* 408 */
-	/* guarded samples */
+	/* guarded samples, or blocks of check mode */
 	uint32_t guard_slots;      /* 416 of the pool, 0: no pool */
 	uint32_t guard_page_bytes; /* 420 of each page of it */
 	uint64_t guard_placed;     /* 424 samples that were placed there, atomic */
 	uint64_t guard_refused; /* 432 samples that would have fitted, but no slot was free, atomic
 				 */
-	uint8_t reserved[72];   /* 440 */
+	uint64_t guard_bytes;   /* 440 of all slots; 0: a page each */
+	uint8_t reserved[64];   /* 448 */
 	struct mt_state_region region[MT_STATE_REGIONS_MAX]; /* 512 */
 	uint8_t tail[4096 - 512 - 48 * MT_STATE_REGIONS_MAX];
 };
