@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/* memtrack maps: the memory of any process, by mapping, by what is mapped, or by category. */
+
+#include "cli/any_process.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+
+#include "base/alloc.h"
+#include "core/cc.h"
+#include "report/maps.h"
+#include "target/account.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+struct maps_options {
+	int by, sort, rules, format;
+	uint64_t top;
+	bool all, raw;
+	const char *since, *output;
+};
+
+enum { SORT_DEFAULT = -1, TOP_ONE = 25, TOP_ALL = 5, TOP_MAX = 1000000000, NAME_MAX_BYTES = 256 };
+
+static const struct maps_options defaults = {.sort = SORT_DEFAULT, .top = UINT64_MAX};
+
+static const struct mt_option options[] = {
+	{.name = "by",
+	 .argument = "WHAT",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = offsetof(struct maps_options, by),
+	 .choices = "object|mapping|kind",
+	 .help = "what a row is: an object (all mappings of a file, or of a use; the default), a "
+		 "mapping, or a category"},
+	{.name = "sort",
+	 .argument = "COLUMN",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = offsetof(struct maps_options, sort),
+	 .choices = "rss|pss|uss|private_dirty|shared|anon|file|swap|huge|size|count|address|name",
+	 .help = "largest first, or with --since what grew most; by address or name upwards "
+		 "(default rss; address with --by=mapping)"},
+	{.name = "top",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = offsetof(struct maps_options, top),
+	 .max = TOP_MAX,
+	 .help = "rows to show, the others are summed in one; 0 shows all (default 25, with --all "
+		 "5 of each process, all in machine formats)"},
+	{.name = "since",
+	 .argument = "FILE",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = offsetof(struct maps_options, since),
+	 .help = "show what changed since FILE was written, by --raw or as a copy of "
+		 "/proc/PID/smaps"},
+	{.name = "all",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct maps_options, all),
+	 .help = "all processes of this machine, a table for each"},
+	{.name = "rules",
+	 .argument = "OF",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = offsetof(struct maps_options, rules),
+	 .choices = "auto|linux|android",
+	 .help = "whose categories: auto (the default) takes Android's when the text is from there"},
+	{.name = "raw",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct maps_options, raw),
+	 .help = "write the text of /proc/PID/smaps as it is, for --since or another machine"},
+	{.name = "json",
+	 .kind = MT_OPTION_SET,
+	 .offset = offsetof(struct maps_options, format),
+	 .set_value = MT_MAPS_JSON,
+	 .help = "write JSON (docs/meminfo.md)"},
+	{.name = "csv",
+	 .kind = MT_OPTION_SET,
+	 .offset = offsetof(struct maps_options, format),
+	 .set_value = MT_MAPS_CSV,
+	 .help = "write the rows as CSV with a header line"},
+	{.letter = 'o',
+	 .name = "output",
+	 .argument = "FILE",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = offsetof(struct maps_options, output),
+	 .help = "write to FILE instead of standard output"},
+	{0},
+};
+
+/* ---- what is looked at ---- */
+
+/* A text, what it is of, and the rows made from it. */
+struct subject {
+	pid_t pid; /* 0: a file */
+	char name[NAME_MAX_BYTES];
+	struct mt_smaps s;
+	struct mt_vma_process process; /* of a PID */
+	struct mt_account account;
+};
+
+static void subject_done(struct subject *u)
+{
+	mt_account_done(&u->account);
+	mt_vma_process_done(&u->process);
+	mt_smaps_done(&u->s);
+}
+MT_AUTO_DEFINE_INPLACE(subject, struct subject, subject_done)
+
+static int open_process(struct subject *u, pid_t pid, struct mt_err *err)
+{
+	u->pid = pid;
+	mt_any_process_name(pid, u->name, sizeof(u->name));
+	mt_vma_process_init(&u->process, pid);
+	return mt_smaps_read(pid, MT_SMAPS_FULL, &u->s, err);
+}
+
+static int open_file(struct subject *u, const char *path, struct mt_err *err)
+{
+	snprintf(u->name, sizeof(u->name), "%s", path);
+	return mt_smaps_read_file(path, &u->s, err);
+}
+
+static int make_account(struct subject *u, const struct maps_options *o,
+			const struct mt_vma_facts *facts, struct mt_err *err)
+{
+	mt_auto(free) struct mt_vma_label *labels = NULL;
+	struct mt_vma_facts f = *facts;
+
+	f.rules = mt_vma_rules_of(&u->s, (enum mt_vma_rules)o->rules);
+	if (mt_vma_classify(&u->s, &f, &labels) ||
+	    mt_account_make(&u->s, labels, f.rules, (enum mt_account_by)o->by, &u->account))
+		return mt_err_no_memory(err);
+	return 0;
+}
+
+static const struct mt_mapping *find_named(const struct mt_smaps *s, const char *name)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (!strcmp(s->mapping[i].m.name, name))
+			return &s->mapping[i].m;
+	return NULL;
+}
+
+/*
+ * Whether a saved text is of this very process: program and stack at the same random addresses.
+ * What is known of the process then holds for the text, too.
+ */
+static bool is_same_process(const struct subject *u, const struct mt_smaps *old)
+{
+	const struct mt_mapping *program = find_named(&u->s, u->process.program);
+	const struct mt_mapping *old_program = find_named(old, u->process.program);
+	const struct mt_mapping *stack = find_named(&u->s, "[stack]");
+	const struct mt_mapping *old_stack = find_named(old, "[stack]");
+
+	return u->pid && program && old_program && program->start == old_program->start && stack &&
+	       old_stack && stack->end == old_stack->end;
+}
+
+/* Rows of the subject, compared with --since. Both sides are sorted by the same rules. */
+static int make_rows(struct subject *u, struct subject *old, const struct maps_options *o,
+		     struct mt_err *err)
+{
+	const struct mt_vma_facts none = {0};
+	const struct mt_vma_facts *facts = u->pid ? &u->process.facts : &none;
+	int code;
+
+	if (o->since) {
+		code = open_file(old, o->since, err);
+		if (!code && old->s.kind == MT_SMAPS_ROLLUP)
+			code = mt_err_set(err, -EINVAL,
+					  "'%s' has sums of a process only: nothing to compare "
+					  "mappings with",
+					  o->since);
+		if (code)
+			return code;
+		if (!is_same_process(u, &old->s))
+			facts = &none;
+		code = make_account(old, o, facts, err);
+		if (code)
+			return code;
+	}
+	code = make_account(u, o, facts, err);
+	if (!code && o->since && mt_account_compare(&u->account, &old->account))
+		code = mt_err_no_memory(err);
+	return code;
+}
+
+/* ---- what must be known first ---- */
+
+struct warnings {
+	char *text[16]; /* owned */
+	size_t count;
+	const char *prefix;
+};
+
+static void warnings_done(struct warnings *w)
+{
+	for (size_t i = 0; i < w->count; i++)
+		free(w->text[i]);
+}
+MT_AUTO_DEFINE_INPLACE(warnings, struct warnings, warnings_done)
+
+static void add_warning(void *context, const char *sentence)
+{
+	struct warnings *w = context;
+	mt_auto(mt_buf) struct mt_buf text = {0};
+
+	if (w->count == MT_ARRAY_LEN(w->text))
+		return;
+	mt_buf_printf(&text, "%s%s%s", w->prefix ? w->prefix : "", w->prefix ? ": " : "", sentence);
+	w->text[w->count] = mt_buf_steal(&text, NULL);
+	w->count += w->text[w->count] != NULL;
+}
+
+static void gather(const struct subject *u, struct warnings *w)
+{
+	mt_smaps_tell_doubts(&u->s, add_warning, w);
+	if (u->s.kind == MT_SMAPS_MAPS)
+		add_warning(w,
+			    "this is a maps text: it tells addresses, not how much memory is used");
+	if (u->s.kind == MT_SMAPS_ROLLUP)
+		add_warning(w, "this is a smaps_rollup text: sums, without mappings");
+}
+
+/* ---- the command ---- */
+
+static void fill_view(const struct maps_options *o, struct subject *u, const struct warnings *w,
+		      struct mt_maps_view *v)
+{
+	enum mt_account_column sort = (enum mt_account_column)o->sort;
+	size_t top = (size_t)MT_MIN(o->top, (uint64_t)TOP_MAX);
+
+	if (o->sort == SORT_DEFAULT)
+		sort = o->by == MT_ACCOUNT_MAPPING && !o->since ? MT_ACCOUNT_ADDRESS
+		       : u->s.kind == MT_SMAPS_MAPS             ? MT_ACCOUNT_SIZE
+								: MT_ACCOUNT_RSS;
+	if (o->top == UINT64_MAX)
+		top = o->format != MT_MAPS_TEXT || o->by == MT_ACCOUNT_KIND ? 0
+		      : o->all                                              ? TOP_ALL
+		      : o->by == MT_ACCOUNT_MAPPING                         ? 0
+									    : TOP_ONE;
+	mt_account_sort(&u->account, sort);
+	*v = (struct mt_maps_view){
+		.pid = u->pid,
+		.name = u->name,
+		.old_name = o->since,
+		.s = &u->s,
+		.a = &u->account,
+		.sort = sort,
+		.top = top,
+		.warning = (const char *const *)w->text,
+		.warnings = w->count,
+	};
+}
+
+static int show_one(const struct maps_options *o, const char *operand, struct mt_buf *out,
+		    struct mt_err *err)
+{
+	mt_auto(subject) struct subject u = {0}, old = {0};
+	mt_auto(warnings) struct warnings w = {0};
+	struct mt_maps_view v;
+	pid_t pid = 0;
+	int code = mt_any_process(operand, &pid, err);
+
+	if (code >= 0)
+		code = code ? open_process(&u, pid, err) : open_file(&u, operand, err);
+	if (!code)
+		code = make_rows(&u, &old, o, err);
+	if (code)
+		return code;
+	gather(&u, &w);
+	if (o->since) {
+		w.prefix = o->since;
+		gather(&old, &w);
+	}
+	fill_view(o, &u, &w, &v);
+	return mt_maps_write(&v, (enum mt_maps_format)o->format, out) ? mt_err_no_memory(err) : 0;
+}
+
+/* 0; -ESRCH, -EACCES: not shown; others with *err. */
+static int show_each(const struct maps_options *o, pid_t pid, struct mt_json *j, struct mt_buf *out,
+		     struct mt_err *err)
+{
+	mt_auto(subject) struct subject u = {0};
+	mt_auto(warnings) struct warnings w = {0};
+	struct mt_maps_view v;
+	int code = open_process(&u, pid, err);
+
+	if (!code)
+		code = make_rows(&u, NULL, o, err);
+	if (code)
+		return code;
+	gather(&u, &w);
+	fill_view(o, &u, &w, &v);
+	return mt_maps_each(&v, (enum mt_maps_format)o->format, j, out) ? mt_err_no_memory(err) : 0;
+}
+
+static int show_all(const struct maps_options *o, struct mt_buf *out, struct mt_err *err)
+{
+	mt_auto(free) pid_t *list = mt_any_process_list();
+	struct mt_json j = {0};
+	size_t processes = 0, refused = 0;
+
+	if (!list)
+		return mt_err_no_memory(err);
+	mt_maps_head((enum mt_maps_format)o->format, &j, out);
+	for (const pid_t *pid = list; *pid; pid++) {
+		int code = show_each(o, *pid, &j, out, err);
+
+		if (code && code != -ESRCH && code != -EACCES)
+			return code;
+		processes += !code;
+		refused += code == -EACCES;
+	}
+	mt_err_clear(err);
+	mt_maps_tail((enum mt_maps_format)o->format, processes, refused, &j, out);
+	if (refused && o->format == MT_MAPS_CSV)
+		mt_complain("%zu processes may not be looked at: that takes root", refused);
+	return out->failed ? mt_err_no_memory(err) : 0;
+}
+
+static int write_raw(const char *operand, struct mt_buf *out, struct mt_err *err)
+{
+	mt_auto(free) char *text = NULL;
+	size_t len;
+	pid_t pid;
+	int code = mt_any_process(operand, &pid, err);
+
+	if (!code)
+		code = mt_err_set(err, -EINVAL, "--raw is for processes: '%s' is a file already",
+				  operand);
+	if (code > 0)
+		code = mt_smaps_text(pid, MT_SMAPS_FULL, &text, &len, err);
+	if (!code && mt_buf_add(out, text, len))
+		code = mt_err_no_memory(err);
+	return code;
+}
+
+static const char *misuse(const struct maps_options *o, const struct mt_operands *operands)
+{
+	if (o->all && operands->count)
+		return "--all takes no operand";
+	if (!o->all && !operands->count)
+		return "missing operand (PID|FILE), or --all";
+	if (o->all && (o->since || o->raw))
+		return "--all goes with neither --since nor --raw";
+	if (o->raw && (o->since || o->format))
+		return "--raw goes with neither --since, --json nor --csv";
+	return NULL;
+}
+
+static int run(const void *opaque, const struct mt_operands *operands)
+{
+	const struct maps_options *o = opaque;
+	mt_auto(mt_output) struct mt_output out;
+	struct mt_err err = {0};
+	const char *wrong = misuse(o, operands);
+	int code;
+
+	mt_output_init(&out, o->output);
+	if (wrong) {
+		mt_complain("maps: %s; see 'memtrack maps --help'", wrong);
+		return MT_EXIT_USAGE;
+	}
+	if (o->raw)
+		code = write_raw(operands->text[0], &out.text, &err);
+	else if (o->all)
+		code = show_all(o, &out.text, &err);
+	else
+		code = show_one(o, operands->text[0], &out.text, &err);
+	if (!code)
+		code = mt_output_finish(&out, &err);
+	if (code)
+		mt_complain("%s", err.text);
+	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+}
+
+static const char *const examples[] = {
+	"memtrack maps 4711",
+	"what the process 4711 has in memory, widest first",
+	"memtrack maps name:redis-server --by=kind",
+	"categories: heap, stacks, code, shared memory, ...",
+	"memtrack maps 4711 --raw -o before; sleep 600; memtrack maps 4711 --since=before",
+	"what grew in ten minutes",
+	"memtrack maps saved.smaps --by=mapping --sort=swap",
+	"mappings of a text that was saved on another machine or an Android device",
+	"memtrack maps --all --json",
+	"all processes, for programs",
+	NULL,
+};
+
+const struct mt_command mt_cmd_maps = {
+	.name = "maps",
+	.summary = "show what any process has mapped and how much memory it takes",
+	.operands = "PID|name:PROGRAM|FILE",
+	.operands_min = 0,
+	.operands_max = 1,
+	.options = options,
+	.options_bytes = sizeof(struct maps_options),
+	.defaults = &defaults,
+	.description =
+		"Shows the mappings of a process, tracked or not, from /proc/PID/smaps, with the "
+		"kernel's figures: size of addresses; rss, what is in memory; pss, the same with "
+		"shared pages divided by their users; uss, what no other process has; private dirty "
+		"pages; anonymous and file pages; swap; huge pages. Rows add up to the total.\n\n"
+		"An object is a file, or what unnamed memory is used for: [heap], the arenas and "
+		"large blocks of glibc's malloc, stacks of threads, zero variables of a library "
+		"([bss]), [anon] for the rest. Column # is the number of its mappings. Where the "
+		"process may be read, its own structures tell these; in a saved text the shape of "
+		"the list does. A mapping counts as a whole.\n\n"
+		"FILE is a text of /proc/PID/smaps, maps or smaps_rollup, from any machine. What in "
+		"it cannot be understood is told. With --since rows show what changed; objects and "
+		"categories are compared by name, mappings by name and address.\n\n"
+		"The process is neither stopped nor changed; figures of a busy one are of slightly "
+		"different moments. To look at processes of others takes root.",
+	.examples = examples,
+	.see_also = "memtrack(1), memtrack-report(1), proc(5)",
+	.run = run,
+};
