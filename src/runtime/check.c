@@ -30,6 +30,9 @@
 
 enum { LEAST_ALIGN = 16, GOING = 512, ALIGN_MOST = 1 << 30 };
 
+/* What is asked for and added together stay below PTRDIFF_MAX. */
+#define SIZE_MOST ((size_t)PTRDIFF_MAX - 3 * (size_t)ALIGN_MOST)
+
 /*
  * Blocks that threads are just taking out of the table, by address. A second thread that frees the
  * same block waits, and then does not find it: the table's own ways only serve programs that free a
@@ -87,6 +90,8 @@ static size_t round_align(size_t align)
 
 MT_INLINE void *call_original(const struct request *r, size_t total)
 {
+	if (MT_LIKELY(!r->zeroed && r->align == LEAST_ALIGN))
+		return REAL->malloc(total);
 	if (r->zeroed)
 		return REAL->calloc(1, total);
 	if (r->align > LEAST_ALIGN && !mt_layout.has_header)
@@ -106,12 +111,12 @@ MT_COLD static void *call_original_timed(const struct request *r, size_t total)
 /* A block as the allocator gives it. NULL: errno is set. */
 MT_INLINE void *take_original(const struct request *r)
 {
-	size_t more = mt_layout.extra, total;
+	size_t more = mt_layout.extra;
 	if (mt_layout.has_header && (r->align > LEAST_ALIGN || mt_rt.index_shift < 4))
 		more += r->align;
-	if (__builtin_add_overflow(r->size, more, &total) || total > PTRDIFF_MAX ||
-	    r->align > ALIGN_MOST)
+	if (MT_UNLIKELY(r->size > SIZE_MOST || r->align > ALIGN_MOST))
 		return mt_errno_refuse(MT_ENOMEM);
+	size_t total = r->size + more;
 	return MT_UNLIKELY(r->text != NULL) ? call_original_timed(r, total)
 					    : call_original(r, total);
 }
@@ -461,13 +466,10 @@ MT_COLD static void report_mismatch(struct mt_thread *t, const struct mt_use *us
 
 MT_INLINE void check_operator(struct mt_thread *t, const struct mt_use *use, const struct block *b)
 {
+	if (MT_LIKELY(b->alloc_call <= MT_CALL_MALLOC && use->call == MT_CALL_FREE))
+		return;
 	if (MT_UNLIKELY(!goes_with(b->alloc_call, use->call)))
 		report_mismatch(t, use, b);
-}
-
-MT_INLINE int is_changed(const void *from, size_t len, uint8_t byte)
-{
-	return MT_UNLIKELY(mt_mem_differs(from, byte, len) != len);
 }
 
 /* The same of a block against an inaccessible page. */
@@ -488,9 +490,11 @@ MT_INLINE void check_block(struct mt_thread *t, const struct mt_use *use, const 
 	if (MT_UNLIKELY(b->left_out))
 		return;
 	check_operator(t, use, b);
-	if (front && is_changed((const char *)b->p - front, front, MT_BYTE_FRONT))
+	if (front &&
+	    MT_UNLIKELY(!mt_guard_bytes_hold((const char *)b->p - front, MT_BYTE_FRONT, front)))
 		report_guard(t, use, b, 1);
-	if (rear && is_changed((const char *)b->p + b->size, rear, MT_BYTE_REAR))
+	if (rear &&
+	    MT_UNLIKELY(!mt_guard_bytes_hold((const char *)b->p + b->size, MT_BYTE_REAR, rear)))
 		report_guard(t, use, b, 0);
 }
 
@@ -533,7 +537,8 @@ MT_INLINE uint64_t spoil(const struct block *b)
 MT_NOINLINE static int hold_back(struct mt_thread *t, const struct mt_use *use,
 				 const struct block *b, uint64_t filled)
 {
-	uint32_t node = mt_check.options.free_frames ? mt_stack_node(t, use->caller) : 0;
+	uint32_t node =
+		mt_check.options.free_frames ? mt_stack_node(&t->free_capture, use->caller) : 0;
 	struct mt_held h = {
 		.p = (uint64_t)b->p,
 		.original = (uint64_t)b->original,
@@ -637,8 +642,8 @@ MT_COLD static void *malloc_recorded(struct mt_thread *t, struct request r, size
 	return tracked_alloc(t, &r);
 }
 
-MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
-				  const struct mt_caller *caller, uint64_t source)
+MT_INLINE void *do_malloc(size_t size, enum mt_state_call call, const struct mt_caller *caller,
+			  uint64_t source)
 {
 	struct mt_thread *t;
 	struct request r = {.size = size, .align = LEAST_ALIGN, .caller = caller, .source = source};
@@ -653,6 +658,18 @@ MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
 	void *p = make_inline(t, &r);
 	mt_check_leave(t);
 	return p;
+}
+
+MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
+				  const struct mt_caller *caller, uint64_t source)
+{
+	return do_malloc(size, call, caller, source);
+}
+
+MT_NOINLINE void *mt_check_malloc_hook(size_t size)
+{
+	struct mt_caller caller = MT_CALLER();
+	return do_malloc(size, MT_CALL_MALLOC, &caller, 0);
 }
 
 MT_NOINLINE void *mt_check_calloc(size_t n, size_t each, const struct mt_caller *caller,
@@ -747,7 +764,7 @@ MT_COLD static void free_recorded(struct mt_thread *t, const struct mt_use *use,
 	mt_record_text_end(token, v == IS_BAD ? NULL : &text);
 }
 
-MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt_caller *caller)
+MT_INLINE void do_free(void *p, enum mt_state_call call, const struct mt_caller *caller)
 {
 	struct mt_thread *t;
 	if (!p)
@@ -770,6 +787,17 @@ MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt
 	else
 		free_any(t, &use, p, NULL);
 	mt_check_leave(t);
+}
+
+MT_NOINLINE void mt_check_free(void *p, enum mt_state_call call, const struct mt_caller *caller)
+{
+	do_free(p, call, caller);
+}
+
+MT_NOINLINE void mt_check_free_hook(void *p)
+{
+	struct mt_caller caller = MT_CALLER();
+	do_free(p, MT_CALL_FREE, &caller);
 }
 
 MT_NOINLINE size_t mt_check_usable_size(const void *p, const struct mt_caller *caller)

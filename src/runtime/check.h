@@ -66,6 +66,10 @@ void *mt_check_pvalloc(size_t size, const struct mt_caller *caller);
 void mt_check_free(void *p, enum mt_state_call call, const struct mt_caller *caller);
 size_t mt_check_usable_size(const void *p, const struct mt_caller *caller);
 
+/* The two most frequent, as the last step of their hooks: they see the hook's own caller. */
+void *mt_check_malloc_hook(size_t size);
+void mt_check_free_hook(void *p);
+
 /*
  * operator new or delete is about to go on to malloc or free, which shall know who called: with
  * this size or pointer. sp: where the operator's frame stands.

@@ -23,6 +23,7 @@ enum {
 	MT_BYTE_FRONT = 0xaa,
 	MT_BYTE_REAR = 0xbb,
 	MT_HEADER_BYTES = 32,
+	MT_GUARD_USUAL = 32, /* bytes: the default of the options */
 };
 
 struct mt_header {
@@ -61,10 +62,9 @@ MT_INLINE struct mt_header *mt_header_of(const void *p)
 /* p: where the block is, which may be another place than h's. */
 MT_INLINE uint32_t mt_header_seal(const struct mt_header *h, const void *p)
 {
-	uint64_t x = ((uintptr_t)p ^ mt_layout.secret) * 0x9e3779b97f4a7c15u;
-	x = (x ^ h->flags ^ (uint64_t)h->distance << 32) * 0xff51afd7ed558ccdu;
-	x = (x ^ h->size ^ h->usable << 20) * 0xc4ceb9fe1a85ec53u;
-	return (uint32_t)(x >> 32);
+	uint64_t x = (((uintptr_t)p ^ mt_layout.secret) + h->usable) * 0x9e3779b97f4a7c15u;
+	x ^= (h->flags | (uint64_t)h->distance << 32) ^ (h->size << 20 | h->size >> 44);
+	return (uint32_t)(x * 0xff51afd7ed558ccdu >> 32);
 }
 
 MT_INLINE int mt_header_is_good(const struct mt_header *h, const void *p)
@@ -75,6 +75,30 @@ MT_INLINE int mt_header_is_good(const struct mt_header *h, const void *p)
 MT_INLINE void *mt_header_original(const struct mt_header *h, const void *p)
 {
 	return (void *)((uintptr_t)p - h->distance);
+}
+
+/* Fills a guard: nearly always of the usual size. */
+MT_INLINE void mt_guard_bytes_fill(void *guard, uint8_t byte, uint32_t len)
+{
+	mt_word *w = guard, word = byte * 0x0101010101010101u;
+	if (MT_UNLIKELY(len != MT_GUARD_USUAL)) {
+		mt_mem_fill(guard, byte, len);
+		return;
+	}
+	w[0] = word;
+	w[1] = word;
+	w[2] = word;
+	w[3] = word;
+}
+
+/* 1: all its bytes are as they were written. */
+MT_INLINE int mt_guard_bytes_hold(const void *guard, uint8_t byte, uint32_t len)
+{
+	const mt_word *w = guard;
+	uint64_t word = byte * 0x0101010101010101u;
+	if (MT_UNLIKELY(len != MT_GUARD_USUAL))
+		return mt_mem_differs(guard, byte, len) == len;
+	return ((w[0] ^ word) | (w[1] ^ word) | (w[2] ^ word) | (w[3] ^ word)) == 0;
 }
 
 /*
@@ -88,8 +112,10 @@ MT_INLINE void *mt_block_dress(void *original, size_t size, size_t align, uint32
 	char *p = (char *)MT_ALIGN_UP((uintptr_t)original + l->before, (uintptr_t)align);
 	struct mt_header *h = mt_header_of(p);
 	if (MT_LIKELY(!(flags & MT_HEADER_UNCHECKED))) {
-		mt_mem_fill(p - l->front, MT_BYTE_FRONT, l->front);
-		mt_mem_fill(p + size, MT_BYTE_REAR, l->rear);
+		if (MT_LIKELY(l->front))
+			mt_guard_bytes_fill(p - l->front, MT_BYTE_FRONT, l->front);
+		if (MT_LIKELY(l->rear))
+			mt_guard_bytes_fill(p + size, MT_BYTE_REAR, l->rear);
 	}
 	h->flags = flags;
 	h->distance = (uint32_t)((uintptr_t)p - (uintptr_t)original);

@@ -62,7 +62,7 @@ static uint32_t failing_stack(struct mt_thread *t, const struct mt_use *use)
 	uint32_t depth = t->capture.depth_max;
 	t->capture.depth_max = DEPTH_OF_ERRORS;
 	mt_capture_reset(&t->capture);
-	uint32_t node = mt_stack_node(t, use->caller);
+	uint32_t node = mt_stack_node(&t->capture, use->caller);
 	t->capture.depth_max = depth;
 	mt_capture_reset(&t->capture);
 	return node;

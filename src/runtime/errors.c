@@ -38,16 +38,15 @@ struct mt_state_actor mt_actor_here(const struct mt_state_actor *a, int pid)
 	return here;
 }
 
-uint32_t mt_stack_node(struct mt_thread *t, const struct mt_caller *caller)
+uint32_t mt_stack_node(struct mt_capture *c, const struct mt_caller *caller)
 {
 	/* the token that is remembered for such a stack is its node */
-	uint32_t node =
-		mt_capture_stack(&t->capture, caller->sp, caller->ra, caller->fp, STACK_TAG);
+	uint32_t node = mt_capture_stack(c, caller->sp, caller->ra, caller->fp, STACK_TAG);
 	if (node)
 		return node;
-	node = mt_site_stack_node(t);
+	node = mt_site_stack_node(c);
 	if (node)
-		mt_capture_remember(&t->capture, node);
+		mt_capture_remember(c, node);
 	return node;
 }
 

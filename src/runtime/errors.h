@@ -15,8 +15,8 @@ struct mt_state_actor mt_actor(const struct mt_thread *t, uint32_t node);
 /* What another process's tables called so has no name in ours. */
 struct mt_state_actor mt_actor_here(const struct mt_state_actor *a, int pid);
 
-/* The caller's stack as a node; guard held. 0: not known. */
-uint32_t mt_stack_node(struct mt_thread *t, const struct mt_caller *caller);
+/* The caller's stack as a node; guard held. c: of the calling thread. 0: not known. */
+uint32_t mt_stack_node(struct mt_capture *c, const struct mt_caller *caller);
 
 /* Writes it down, if there is room; damage: may be NULL. Any thread. */
 void mt_error_write(const struct mt_state_error *e, const struct mt_state_damage *damage);

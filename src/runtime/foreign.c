@@ -2,24 +2,31 @@
 /* Blocks that check mode does not know; see foreign.h. */
 #include "runtime/foreign.h"
 
-enum { SLOTS = 4096, PROBES = 64 };
+enum { PROBES = 64 };
 
-static uint64_t slot[SLOTS];
+static uint64_t slot[MT_FOREIGN_SLOTS];
 static uint32_t refused;
-uint32_t mt_foreign_count;
+uint16_t mt_foreign_homes[MT_FOREIGN_SLOTS];
 
-static uint32_t slot_of(uint64_t p, uint32_t probe)
+/* The ith place where p may be kept. */
+static uint64_t *place_of(const void *p, uint32_t i)
 {
-	return (((uint32_t)(p >> 4) * 0x9e3779b1u >> 20) + probe) & (SLOTS - 1);
+	return &slot[(mt_foreign_home(p) + i) % MT_FOREIGN_SLOTS];
+}
+
+/* 1: the place held `was`, and holds `is` now. */
+static int change(uint64_t *place, uint64_t was, uint64_t is)
+{
+	return __atomic_load_n(place, __ATOMIC_RELAXED) == was &&
+	       __atomic_compare_exchange_n(place, &was, is, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 void mt_foreign_add(const void *p)
 {
 	for (uint32_t i = 0; p && i < PROBES; i++) {
-		uint64_t none = 0;
-		if (__atomic_compare_exchange_n(&slot[slot_of((uint64_t)p, i)], &none, (uint64_t)p,
-						0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-			__atomic_fetch_add(&mt_foreign_count, 1, __ATOMIC_RELAXED);
+		if (change(place_of(p, i), 0, (uint64_t)p)) {
+			__atomic_fetch_add(&mt_foreign_homes[mt_foreign_home(p)], 1,
+					   __ATOMIC_RELAXED);
 			return;
 		}
 	}
@@ -29,13 +36,10 @@ void mt_foreign_add(const void *p)
 
 int mt_foreign_remove_slow(const void *p)
 {
-	if (!p)
-		return 0;
-	for (uint32_t i = 0; i < PROBES; i++) {
-		uint64_t wanted = (uint64_t)p;
-		if (__atomic_compare_exchange_n(&slot[slot_of((uint64_t)p, i)], &wanted, 0, 0,
-						__ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-			__atomic_fetch_sub(&mt_foreign_count, 1, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; p && i < PROBES; i++) {
+		if (change(place_of(p, i), (uint64_t)p, 0)) {
+			__atomic_fetch_sub(&mt_foreign_homes[mt_foreign_home(p)], 1,
+					   __ATOMIC_RELAXED);
 			return 1;
 		}
 	}

@@ -12,14 +12,23 @@
 
 void mt_foreign_add(const void *p);
 
-extern uint32_t mt_foreign_count MT_HIDDEN; /* atomic */
+enum { MT_FOREIGN_SLOTS = 4096 };
+
+/* How many are kept of each hash: nearly every question ends here. atomic */
+extern uint16_t mt_foreign_homes[MT_FOREIGN_SLOTS] MT_HIDDEN;
+
+MT_INLINE uint32_t mt_foreign_home(const void *p)
+{
+	return (uint32_t)((uintptr_t)p >> 4) * 0x9e3779b1u >> 20;
+}
 
 /* 1: it was one, and is none any more. */
 int mt_foreign_remove_slow(const void *p);
 
 MT_INLINE int mt_foreign_remove(const void *p)
 {
-	return MT_UNLIKELY(__atomic_load_n(&mt_foreign_count, __ATOMIC_RELAXED) != 0) &&
+	uint16_t *home = &mt_foreign_homes[mt_foreign_home(p)];
+	return MT_UNLIKELY(__atomic_load_n(home, __ATOMIC_RELAXED) != 0) &&
 	       mt_foreign_remove_slow(p);
 }
 

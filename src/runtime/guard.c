@@ -536,7 +536,7 @@ static void count_free(enum mt_enter how, struct mt_thread *t, const void *p)
 int mt_guard_free(enum mt_enter how, struct mt_thread *t, void *p, const struct mt_caller *caller)
 {
 	struct slot *s = slot_at(p);
-	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(t, caller) : 0;
+	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(&t->capture, caller) : 0;
 	if (!s || !claim_as(s, SLOT_LIVE))
 		return report_bad_free(t, p, node);
 	int fatal = check_beside(t, s, node);
@@ -578,7 +578,7 @@ MT_COLD void mt_guard_die(void)
 static void *bad_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_realloc *r,
 			 const struct mt_caller *caller, uint64_t source)
 {
-	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(t, caller) : 0;
+	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(&t->capture, caller) : 0;
 	int fatal = report_bad_free(t, r->old, node);
 	if (fatal) {
 		if (how == MT_ENTER_TRACK)
@@ -596,7 +596,7 @@ static int leave_pool(enum mt_enter how, struct mt_thread *t, const struct mt_re
 		      struct slot *s, const struct mt_caller *caller)
 {
 	struct mt_gone gone = {0};
-	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(t, caller) : 0;
+	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(&t->capture, caller) : 0;
 	int fatal = check_beside(t, s, node);
 	if (how == MT_ENTER_TRACK) {
 		if (mt_record_take(t, r->old, &gone))
@@ -701,7 +701,7 @@ static void report_fault(const struct mt_guard_fault *f, const struct slot *s,
 	struct mt_thread *t = mt_thread_self();
 	/* what stands on this stack tells nothing about the hook that was interrupted */
 	enum mt_enter how = t && t->depth ? MT_ENTER_NESTED : mt_enter(&t);
-	uint32_t node = how == MT_ENTER_TRACK ? interrupted(mt_stack_node(t, at)) : 0;
+	uint32_t node = how == MT_ENTER_TRACK ? interrupted(mt_stack_node(&t->capture, at)) : 0;
 	e.use = mt_actor(t, node);
 	if (s)
 		fill_block(&e, s);

@@ -89,15 +89,33 @@ MT_COLD static void *step_and_return(struct mt_thread *t, void *p)
  * ordinary path saves no more registers than it needs, and the slow one still knows the caller.
  */
 
-/* A malloc in a light mode, after its original. */
+MT_INLINE void *finish_light(void *p, size_t size, enum mt_state_call call,
+			     const struct mt_caller *caller)
+{
+	struct mt_thread *t = mt_enter_quick(caller->sp);
+	enum mt_enter how = t ? MT_ENTER_TRACK : mt_enter_slow(&t, caller->sp);
+	if (how != MT_ENTER_TRACK)
+		return mt_record_nested(how, t, p);
+	return mt_finish_alloc(t, p, size, call, caller, 0);
+}
+
+/* What malloc, calloc and realloc do in a light mode after their originals. */
 MT_NOINLINE static void *light_malloc_slow(void *p, size_t size)
 {
 	struct mt_caller caller = MT_CALLER();
-	struct mt_thread *t = mt_enter_quick(caller.sp);
-	enum mt_enter how = t ? MT_ENTER_TRACK : mt_enter_slow(&t, caller.sp);
-	if (how != MT_ENTER_TRACK)
-		return mt_record_nested(how, t, p);
-	return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, &caller, 0);
+	return finish_light(p, size, MT_CALL_MALLOC, &caller);
+}
+
+MT_NOINLINE static void *light_calloc_slow(void *p, size_t size)
+{
+	struct mt_caller caller = MT_CALLER();
+	return finish_light(p, size, MT_CALL_CALLOC, &caller);
+}
+
+MT_NOINLINE static void *light_realloc_slow(void *p, size_t size)
+{
+	struct mt_caller caller = MT_CALLER();
+	return finish_light(p, size, MT_CALL_REALLOC, &caller);
 }
 
 /*
@@ -135,12 +153,13 @@ MT_NOINLINE static void *recording_malloc(size_t size)
 	return tracked_malloc(MT_FAMILY_PLAIN, size, MT_FAST_STREAM);
 }
 
-/* After mt_light_alloc(). */
-MT_INLINE void *end_light_malloc(struct mt_thread *t, void *p, size_t size, enum mt_light counted)
+/* After mt_light_alloc(). slow: what else there is to do. */
+MT_INLINE void *end_light_alloc(struct mt_thread *t, void *p, size_t size, enum mt_light counted,
+				void *(*slow)(void *, size_t))
 {
 	if (MT_LIKELY(counted == MT_LIGHT_DONE))
 		return p;
-	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : light_malloc_slow(p, size);
+	return counted == MT_LIGHT_STEP ? step_and_return(t, p) : slow(p, size);
 }
 
 /* Counts a block where the word before it is not to be read: the allocator's chunks have no header
@@ -154,23 +173,35 @@ MT_NOINLINE static void *asking_malloc(size_t size)
 	uint64_t usable = mt_usable(MT_FAMILY_PLAIN, p);
 	enum mt_light counted =
 		usable < MT_BIG_BYTES ? mt_light_alloc(t, size, usable) : MT_LIGHT_NO;
-	return end_light_malloc(t, p, size, counted);
+	return end_light_alloc(t, p, size, counted, light_malloc_slow);
 }
 
-MT_NOINLINE static void *checked_malloc(size_t size)
+/* A thread that nothing is known of yet. */
+MT_NOINLINE static void *first_malloc(size_t size)
 {
-	struct mt_caller caller = MT_CALLER();
-	return mt_check_malloc(size, MT_CALL_MALLOC, &caller, 0);
+	return mt_check_is_on() ? mt_check_malloc_hook(size) : recording_malloc(size);
 }
 
 MT_NOINLINE static void *other_malloc(size_t size)
 {
 	const struct mt_thread *t = mt_thread_self();
-	if (MT_LIKELY(t && t->other_way == MT_WAY_SLOW))
+	if (MT_UNLIKELY(!t))
+		return first_malloc(size);
+	if (MT_LIKELY(t->other_way == MT_WAY_SLOW))
 		return recording_malloc(size);
-	if (t && t->other_way == MT_WAY_ASK)
-		return asking_malloc(size);
-	return mt_check_is_on() ? checked_malloc(size) : recording_malloc(size);
+	return t->other_way == MT_WAY_CHECK ? mt_check_malloc_hook(size) : asking_malloc(size);
+}
+
+/* A block that the original gave, or NULL. */
+MT_INLINE void *light_new(struct mt_thread *t, void *p, size_t size, void *(*slow)(void *, size_t))
+{
+	if (MT_UNLIKELY(!p || !mt_light_is_small(t, size)))
+		return slow(p, size);
+	uint64_t word = mt_chunk_word(p);
+	if (MT_UNLIKELY(word & MT_CHUNK_MAPPED))
+		return slow(p, size);
+	enum mt_light counted = mt_light_alloc(t, size, mt_chunk_usable(word));
+	return end_light_alloc(t, p, size, counted, slow);
 }
 
 MT_NOINLINE static void *light_malloc(size_t size)
@@ -178,14 +209,7 @@ MT_NOINLINE static void *light_malloc(size_t size)
 	struct mt_thread *t = mt_thread_self_light();
 	if (MT_UNLIKELY(!t))
 		return other_malloc(size);
-	void *p = mt_original[MT_FAMILY_PLAIN].malloc(size);
-	if (MT_UNLIKELY(!p || !mt_light_is_small(t, size)))
-		return light_malloc_slow(p, size);
-	uint64_t word = mt_chunk_word(p);
-	if (MT_UNLIKELY(word & MT_CHUNK_MAPPED))
-		return light_malloc_slow(p, size);
-	enum mt_light counted = mt_light_alloc(t, size, mt_chunk_usable(word));
-	return end_light_malloc(t, p, size, counted);
+	return light_new(t, mt_original[MT_FAMILY_PLAIN].malloc(size), size, light_malloc_slow);
 }
 
 MT_INLINE void *do_malloc(enum mt_family family, size_t size)
@@ -271,9 +295,19 @@ MT_NOINLINE static void light_free_slow(void *p)
 	free_slow(MT_FAMILY_PLAIN, p, NULL, (uintptr_t)__builtin_dwarf_cfa());
 }
 
-/* After mt_light_free(). */
-MT_INLINE void end_light_free(struct mt_thread *t, void *p, enum mt_light counted)
+/* After mt_light_free() of a block that may be recorded. */
+MT_NOINLINE static void light_free_again(void *p)
 {
+	struct mt_thread *t = mt_thread_self_light();
+	enum mt_light counted = MT_LIGHT_NO;
+	if (MT_LIKELY(p && t)) {
+		uint64_t word = mt_chunk_word(p), usable = mt_chunk_usable(word);
+		if (!(word & MT_CHUNK_MAPPED) && usable < MT_LARGE_BYTES &&
+		    mt_light_is_current(t) && mt_light_is_unrecorded(p))
+			counted = mt_light_count_free(t, mt_light_class(t, usable), usable)
+					  ? MT_LIGHT_STEP
+					  : MT_LIGHT_DONE;
+	}
 	if (MT_LIKELY(counted == MT_LIGHT_DONE))
 		mt_original[MT_FAMILY_PLAIN].free(p);
 	else if (counted == MT_LIGHT_STEP)
@@ -282,21 +316,46 @@ MT_INLINE void end_light_free(struct mt_thread *t, void *p, enum mt_light counte
 		light_free_slow(p);
 }
 
-MT_NOINLINE static void checked_free(void *p)
+/* After mt_light_free(). */
+MT_INLINE void end_light_free(struct mt_thread *t, void *p, enum mt_light counted)
 {
-	struct mt_caller caller = MT_CALLER();
-	mt_check_free(p, MT_CALL_FREE, &caller);
+	if (MT_LIKELY(counted == MT_LIGHT_DONE))
+		mt_original[MT_FAMILY_PLAIN].free(p);
+	else if (counted == MT_LIGHT_STEP)
+		step_and_free(t, p);
+	else
+		light_free_again(p);
+}
+
+/* As asking_malloc(). */
+MT_NOINLINE static void asking_free(void *p)
+{
+	struct mt_thread *t = mt_thread_self();
+	end_light_free(t, p, mt_light_free(t, p, mt_usable(MT_FAMILY_PLAIN, p)));
+}
+
+/* As first_malloc(). */
+MT_NOINLINE static void first_free(void *p)
+{
+	if (mt_check_is_on())
+		mt_check_free_hook(p);
+	else if (mt_guard_holds(p))
+		light_free_slow(p);
+	else
+		recording_free(p);
 }
 
 MT_NOINLINE static void other_free(void *p)
 {
-	struct mt_thread *t = mt_thread_self();
-	if (MT_UNLIKELY((!t || t->other_way == MT_WAY_CHECK) && mt_check_is_on()))
-		checked_free(p);
+	const struct mt_thread *t = mt_thread_self();
+	if (MT_UNLIKELY(!t))
+		first_free(p);
+	else if (t->other_way == MT_WAY_CHECK)
+		mt_check_free_hook(p);
 	else if (mt_guard_holds(p))
 		light_free_slow(p);
-	else if (t && t->other_way == MT_WAY_ASK && p)
-		end_light_free(t, p, mt_light_free(t, p, mt_usable(MT_FAMILY_PLAIN, p)));
+	else if (t->other_way == MT_WAY_ASK && p)
+		asking_free(p);
 	else
 		recording_free(p);
 }
@@ -426,6 +485,90 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 /* The plain family alone is checked. */
 #define CHECKED(family) (family == MT_FAMILY_PLAIN && mt_check_is_on())
 
+MT_NOINLINE static void *full_calloc(size_t n, size_t each)
+{
+	struct mt_caller caller = MT_CALLER();
+	if (CHECKED(MT_FAMILY_PLAIN))
+		return mt_check_calloc(n, each, &caller, 0);
+	return do_calloc(MT_FAMILY_PLAIN, n, each, caller);
+}
+
+MT_NOINLINE static void *light_calloc(size_t n, size_t each)
+{
+	struct mt_thread *t = mt_thread_self_light();
+	void *p = mt_original[MT_FAMILY_PLAIN].calloc(n, each);
+	/* where a block was given the product did not overflow */
+	return light_new(t, p, n * each, light_calloc_slow);
+}
+
+MT_INLINE void *calloc_of(enum mt_family family, size_t n, size_t each)
+{
+	if (family != MT_FAMILY_PLAIN) {
+		struct mt_caller caller = MT_CALLER();
+		void *p = do_calloc(family, n, each, caller);
+		leave_family(family);
+		return p;
+	}
+	if (mt_thread_self_light() && MT_LIKELY(mt_original[MT_FAMILY_PLAIN].calloc != NULL))
+		return light_calloc(n, each);
+	return full_calloc(n, each);
+}
+
+MT_NOINLINE static void *full_realloc(void *old, size_t size)
+{
+	struct mt_caller caller = MT_CALLER();
+	if (CHECKED(MT_FAMILY_PLAIN))
+		return mt_check_realloc(old, size, &caller, 0);
+	struct mt_realloc r = {.call = call_realloc,
+			       .original = (void *)ORIGINAL(MT_FAMILY_PLAIN, realloc),
+			       .old = old,
+			       .n = size,
+			       .size = size};
+	return do_realloc(MT_FAMILY_PLAIN, &r, &caller);
+}
+
+/* 1: the block is an ordinary one of a light mode, of so many usable bytes. */
+MT_INLINE int is_light_block(const struct mt_thread *t, const void *p, uint64_t *ret_usable)
+{
+	uint64_t word = mt_chunk_word(p), usable = mt_chunk_usable(word);
+	*ret_usable = usable;
+	return !(word & MT_CHUNK_MAPPED) && mt_light_may_go(t, p, usable);
+}
+
+MT_NOINLINE static void *light_realloc(void *old, size_t size)
+{
+	struct mt_thread *t = mt_thread_self_light();
+	uint64_t usable;
+	if (old && (MT_UNLIKELY(!size) || MT_UNLIKELY(!is_light_block(t, old, &usable))))
+		return full_realloc(old, size);
+	void *p = mt_original[MT_FAMILY_PLAIN].realloc(old, size);
+	if (MT_LIKELY(old && p)) {
+		mt_light_add(&t->row->reallocs, 1);
+		mt_light_add(&t->row->realloc_grown, size > usable);
+		if (MT_UNLIKELY(mt_light_count_free(t, mt_light_class(t, usable), usable)))
+			mt_light_step(t);
+	}
+	return light_new(t, p, size, light_realloc_slow);
+}
+
+MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
+{
+	if (family != MT_FAMILY_PLAIN) {
+		struct mt_caller caller = MT_CALLER();
+		struct mt_realloc r = {.call = call_realloc,
+				       .original = (void *)ORIGINAL(family, realloc),
+				       .old = old,
+				       .n = size,
+				       .size = size};
+		void *p = do_realloc(family, &r, &caller);
+		leave_family(family);
+		return p;
+	}
+	if (mt_thread_self_light() && MT_LIKELY(mt_original[MT_FAMILY_PLAIN].realloc != NULL))
+		return light_realloc(old, size);
+	return full_realloc(old, size);
+}
+
 #define DEFINE_FAMILY(prefix, family) \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size) \
@@ -435,12 +578,7 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##calloc)(size_t n, size_t each) \
 	{ \
-		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
-			return mt_check_calloc(n, each, &caller, 0); \
-		void *p = do_calloc(family, n, each, caller); \
-		leave_family(family); \
-		return p; \
+		return calloc_of(family, n, each); \
 	} \
 	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p); \
 	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p) \
@@ -451,17 +589,7 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##realloc)(void *old, size_t size) \
 	{ \
-		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
-			return mt_check_realloc(old, size, &caller, 0); \
-		struct mt_realloc r = {.call = call_realloc, \
-				       .original = (void *)ORIGINAL(family, realloc), \
-				       .old = old, \
-				       .n = size, \
-				       .size = size}; \
-		void *p = do_realloc(family, &r, &caller); \
-		leave_family(family); \
-		return p; \
+		return realloc_of(family, old, size); \
 	} \
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size); \
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size) \
@@ -545,7 +673,7 @@ MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 {
 	if (CHECKED(MT_FAMILY_PLAIN)) {
-		checked_free(p);
+		mt_check_free_hook(p);
 		return;
 	}
 	if (mt_guard_holds(p)) {
@@ -563,7 +691,7 @@ MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size)
 {
 	if (CHECKED(MT_FAMILY_PLAIN)) {
-		checked_free(p);
+		mt_check_free_hook(p);
 		return;
 	}
 	if (mt_guard_holds(p)) {

@@ -228,12 +228,14 @@ void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable)
 		publish_own(t);
 }
 
-uint32_t mt_light_sequence(const struct mt_thread *t)
+uint32_t mt_light_moment(const struct mt_thread *t)
 {
-	uint64_t n = 0;
-	for (int i = 0; i < MT_SIZE_BUCKETS; i++)
-		n += t->stats->size_class[i].allocs;
-	return (uint32_t)n;
+	/* each allocation takes from one of these, or is sampled and counted as such */
+	uint64_t left = (uint64_t)t->sample_left + t->every_left;
+	for (uint32_t i = 0; i < t->range_count; i++)
+		left += (uint64_t)t->points[i].left;
+	left += t->stats->sampled * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(left ^ left >> 32);
 }
 
 /* --- forks --------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
 #include "runtime/fast.h"
 #include "runtime/provider.h"
 
-enum { MT_FILTER_BITS = 14, MT_FILTER_FULL = 255 /* a counter that stays */ };
+enum { MT_FILTER_BITS = 16, MT_FILTER_FULL = 255 /* a counter that stays */ };
 
 MT_INLINE uint32_t mt_filter_slot(uint64_t address)
 {
@@ -135,15 +135,33 @@ MT_INLINE int mt_light_is_small(const struct mt_thread *t, size_t size)
 	return size < t->sample_all;
 }
 
+/* 1: a block of the plain family that nobody but the counters knows. */
+MT_INLINE int mt_light_may_go(const struct mt_thread *t, const void *p, uint64_t usable)
+{
+	return MT_LIKELY(!mt_rt.filter[mt_filter_slot((uint64_t)p)] && usable < MT_BIG_BYTES &&
+			 mt_light_is_current(t));
+}
+
 /* A block of the plain family goes. */
 MT_INLINE enum mt_light mt_light_free(struct mt_thread *t, const void *p, uint64_t usable)
 {
-	if (MT_UNLIKELY(mt_rt.filter[mt_filter_slot((uint64_t)p)] || usable >= MT_BIG_BYTES ||
-			!mt_light_is_current(t)))
+	if (!mt_light_may_go(t, p, usable))
 		return MT_LIGHT_NO;
 	return MT_UNLIKELY(mt_light_count_free(t, mt_light_class(t, usable), usable))
 		       ? MT_LIGHT_STEP
 		       : MT_LIGHT_DONE;
+}
+
+/*
+ * What the filter could not tell: 1 when the tables do not know the block. Where thousands of
+ * samples live, a free in ten gets here. usable: below MT_LARGE_BYTES.
+ */
+MT_INLINE int mt_light_is_unrecorded(const void *p)
+{
+	const uint32_t *slot = mt_index_find((uint64_t)p);
+	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) & ~MT_SLOT_SAMPLED : 0;
+	return !__atomic_load_n(&mt_rt.small_in_large, __ATOMIC_RELAXED) &&
+	       (!r || __atomic_load_n(&mt_rt.live[r].place, __ATOMIC_RELAXED) != (uint64_t)p);
 }
 
 /* --- light.c --- */
@@ -175,8 +193,8 @@ uint32_t mt_light_take_custom(struct mt_thread *t, size_t size);
 /* A block of so many usable bytes is gone, whoever counted it. Guard held, or a nested call. */
 void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable);
 
-/* The number of allocations that the thread has counted, low word. */
-uint32_t mt_light_sequence(const struct mt_thread *t);
+/* A number that is another one (but for chance, 1 in 2^32) after each allocation of the thread. */
+uint32_t mt_light_moment(const struct mt_thread *t);
 
 /* The filter learns that a block is, or is no longer, recorded. Any thread. */
 void mt_filter_add(uint64_t address);

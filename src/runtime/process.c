@@ -272,7 +272,7 @@ void mt_rt_stop(void)
 
 static void forget_all(void)
 {
-	mt_arena_drop(mt_thread_self(), sizeof(struct mt_thread));
+	mt_arena_drop(mt_thread_self(), mt_thread_bytes());
 	mt_threads_forget();
 	mt_sites_forget();
 	mt_large_forget();

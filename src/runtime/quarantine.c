@@ -42,14 +42,19 @@ static uint64_t weight_of(const struct mt_held *b)
 	return b->usable + mt_layout.extra;
 }
 
-static struct mt_held pop_locked(void)
+static struct mt_held *oldest_locked(void)
 {
-	struct mt_held oldest = held.ring[held.first];
-	held.ring[held.first].p = 0;
+	return &held.ring[held.first];
+}
+
+/* The oldest leaves. */
+static void pop_locked(struct mt_held *ret_oldest)
+{
+	*ret_oldest = *oldest_locked();
+	oldest_locked()->p = 0;
 	held.first = held.first + 1 == held.capacity ? 0 : held.first + 1;
 	held.count--;
-	held.bytes -= weight_of(&oldest);
-	return oldest;
+	held.bytes -= weight_of(ret_oldest);
 }
 
 static void push_locked(const struct mt_held *b)
@@ -101,22 +106,26 @@ static void release(struct mt_thread *t, const struct mt_held *b)
 int mt_quarantine_add(struct mt_thread *t, const struct mt_held *block)
 {
 	uint64_t more = weight_of(block);
-	if (!held.capacity || (held.bytes_max && more > held.bytes_max) || !mt_lock(&held.lock))
-		return -MT_EBUSY;
-	while (is_over_locked(more)) {
-		if (held.ring[held.first].told_by == mt_rt.pid) {
+	struct mt_held oldest;
+	for (int is_in = 0, has_oldest; !is_in;) {
+		if (!held.capacity || (held.bytes_max && more > held.bytes_max) ||
+		    !mt_lock(&held.lock))
+			return -MT_EBUSY;
+		has_oldest = is_over_locked(more);
+		if (has_oldest && oldest_locked()->told_by == mt_rt.pid) {
 			mt_unlock(&held.lock);
 			return -MT_EBUSY;
 		}
-		struct mt_held oldest = pop_locked();
-		/* checked and freed outside of the lock: a report takes its time */
+		if (has_oldest)
+			pop_locked(&oldest);
+		is_in = !is_over_locked(more);
+		if (is_in)
+			push_locked(block);
 		mt_unlock(&held.lock);
-		release(t, &oldest);
-		if (!mt_lock(&held.lock))
-			return -MT_EBUSY;
+		/* checked and freed outside of the lock: a report takes its time */
+		if (has_oldest)
+			release(t, &oldest);
 	}
-	push_locked(block);
-	mt_unlock(&held.lock);
 	return 0;
 }
 

@@ -120,33 +120,45 @@ static uint64_t whole_bytes(uint64_t q16, uint32_t *rest_q16)
 	return (q16 >> 16) + (rest >> 16);
 }
 
+/* mt_sample_weight(): sizes come again and again. */
+static const struct mt_weight *weight_of(struct mt_thread *t, const struct mt_state_regime *regime,
+					 uint64_t size)
+{
+	struct mt_weight_memo *m =
+		&t->weights[(size * 0x9e3779b97f4a7c15u >> 32) % MT_WEIGHTS_KEPT];
+	if (MT_UNLIKELY(m->regime != regime || m->size != size))
+		*m = (struct mt_weight_memo){regime, size, mt_sample_weight(regime, size)};
+	return &m->weight;
+}
+
 /* What a new block of the cell stands for, in bytes. */
-static uint64_t weigh_alloc(uint32_t cell, uint64_t size)
+static uint64_t weigh_alloc(struct mt_thread *t, uint32_t cell, uint64_t size)
 {
 	const struct mt_state_regime *regime = regime_of(cell);
 	if (MT_LIKELY(!regime))
 		return size;
 	struct mt_state_sampled *s = sampled_of(cell);
-	struct mt_weight w = mt_sample_weight(regime, size);
+	const struct mt_weight *w = weight_of(t, regime, size);
 	s->sample_bytes += size;
-	add_wide(s->count_q16, w.count_q16);
-	add_wide(s->bytes_variance, w.bytes_variance);
-	add_wide(s->count_variance, w.count_variance);
-	return whole_bytes(w.bytes_q16, &s->bytes_rest_q16);
+	add_wide(s->count_q16, w->count_q16);
+	add_wide(s->bytes_variance, w->bytes_variance);
+	add_wide(s->count_variance, w->count_variance);
+	return whole_bytes(w->bytes_q16, &s->bytes_rest_q16);
 }
 
 /* The same for one that goes; cell: the freeing thread's, 0: none. */
-static uint64_t weigh_free(const struct mt_state_regime *regime, uint32_t cell, uint64_t size)
+static uint64_t weigh_free(struct mt_thread *t, const struct mt_state_regime *regime, uint32_t cell,
+			   uint64_t size)
 {
 	if (MT_LIKELY(!regime))
 		return size;
-	struct mt_weight w = mt_sample_weight(regime, size);
+	const struct mt_weight *w = weight_of(t, regime, size);
 	if (!cell)
-		return w.bytes_q16 >> 16;
+		return w->bytes_q16 >> 16;
 	struct mt_state_sampled *s = sampled_of(cell);
 	s->freed_sample_bytes += size;
-	add_wide(s->freed_count_q16, w.count_q16);
-	return whole_bytes(w.bytes_q16, &s->freed_bytes_rest_q16);
+	add_wide(s->freed_count_q16, w->count_q16);
+	return whole_bytes(w->bytes_q16, &s->freed_bytes_rest_q16);
 }
 
 /* --- records ------------------------------------------------------------------------------- */
@@ -271,6 +283,8 @@ static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_g
 		slot = mt_index_slot(address);
 	if (!slot ||
 	    (__atomic_load_n(slot, __ATOMIC_RELAXED) && enter_occupied(t, address, slot))) {
+		if (b->size < MT_LARGE_BYTES)
+			__atomic_store_n(&mt_rt.small_in_large, 1, __ATOMIC_RELAXED);
 		entered = enter_large(t, address, b);
 	} else {
 		r = b->record ? b->record : take_record(t);
@@ -316,14 +330,14 @@ static void count_block(struct mt_thread *t, uint64_t address, uint64_t size, ui
 {
 	struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
 	struct mt_gone b = {.size = size, .cell = cell};
-	uint64_t weight = weigh_alloc(cell, size);
+	uint64_t weight = weigh_alloc(t, cell, size);
 	t->last_pointer = address;
 	b.sequence = (uint32_t)mt_count_to(&sum->allocs, 1);
 	mt_count(&sum->bytes, weight);
 	if (cell)
 		count_cell_alloc(&mt_rt.cells[cell], size, weight);
 	if (t->light)
-		b.sequence = mt_light_sequence(t);
+		b.sequence = mt_light_moment(t);
 	count_live(t->row);
 	b.unit = mt_now();
 	enter_block(t, address, &b);
@@ -546,7 +560,7 @@ MT_NOINLINE static uint32_t foreign_cell(struct mt_thread *t, uint32_t cell)
 static int is_temporary(const struct mt_thread *t, const struct mt_gone *gone, int sampled)
 {
 	if (sampled)
-		return t->stats && gone->sequence == mt_light_sequence(t);
+		return t->stats && gone->sequence == mt_light_moment(t);
 	return gone->sequence == (uint32_t)t->row->totals[MT_CLASS_MALLOC].allocs;
 }
 
@@ -561,7 +575,7 @@ void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_real
 		mt_count(&t->row->temporaries, 1);
 		mt_rt.cells[cell].temporaries++;
 	}
-	uint64_t weight = weigh_free(regime, cell, gone->size);
+	uint64_t weight = weigh_free(t, regime, cell, gone->size);
 	mt_count(&sum->frees, 1);
 	mt_count(&sum->freed_bytes, weight);
 	if (cell)
@@ -788,7 +802,7 @@ static void count_other(struct mt_thread *t, uint32_t heap, uint64_t size, uint6
 	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
 	int no_stacks = t->light && !(t->tag & MT_TAG_REGIME);
 	uint32_t cell = no_stacks ? 0 : find_cell(t, tag, 0, caller);
-	uint64_t weight = weigh_alloc(cell, size);
+	uint64_t weight = weigh_alloc(t, cell, size);
 	t->excluded = 0;
 	sum->allocs++;
 	sum->bytes += weight;
@@ -860,7 +874,7 @@ void mt_record_custom_free(struct mt_thread *t, uint32_t heap, const void *p)
 	uint32_t cell = l.cell;
 	if (mt_rt.cells[cell].thread != t->number)
 		cell = foreign_cell(t, cell);
-	uint64_t weight = weigh_free(regime, cell, l.size);
+	uint64_t weight = weigh_free(t, regime, cell, l.size);
 	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
 	sum->frees++;
 	sum->freed_bytes += weight;

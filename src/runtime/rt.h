@@ -11,6 +11,7 @@
 #include "core/cc.h"
 #include "elf/modules.h"
 #include "runtime/options.h"
+#include "runtime/sampler.h"
 #include "unwind/capture.h"
 #include "wire/state.h"
 
@@ -110,6 +111,14 @@ struct mt_points {
 	uint32_t regime;
 };
 
+/* What a block of this size stands for in the regime (NULL: nothing is remembered). */
+struct mt_weight_memo {
+	const struct mt_state_regime *regime;
+	uint64_t size;
+	struct mt_weight weight;
+};
+enum { MT_WEIGHTS_KEPT = 64 };
+
 /* What malloc and free do where neither of the two quick ways is the thread's. */
 enum mt_other_way {
 	MT_WAY_SLOW = 0, /* recording mode, or any that has to be found out */
@@ -175,6 +184,9 @@ struct mt_thread {
 	struct mt_stream stream;
 	struct mt_capture capture;
 	struct mt_stream_slots stream_slots;
+	struct mt_weight_memo weights[MT_WEIGHTS_KEPT]; /* what sizes like these stand for */
+	/* of frees, in check mode with free_track; not there else: see mt_thread_bytes() */
+	struct mt_capture free_capture;
 };
 
 /* Who called a hooked function: state of the caller right after the call returns. */
@@ -224,6 +236,7 @@ struct mt_rt {
 	uint32_t chunk_sizes; /* usable sizes are in glibc's chunk headers: MT_CHUNKS_TRUSTED */
 	uintptr_t guard_base, guard_bytes; /* the pool of guarded samples, see guard.h; 0: none */
 	uint32_t no_sizes;                 /* 1: the allocator may not be asked for usable sizes */
+	uint32_t small_in_large;           /* 1: the hash of large blocks has, or had, small ones */
 	uint32_t counting;    /* 1: blocks that no table knows were, or may have been, counted in
 				 STATS */
 	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */

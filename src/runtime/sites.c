@@ -473,11 +473,11 @@ uint32_t mt_site_cell(struct mt_thread *t, uint64_t tag, uint64_t source)
 	return cell;
 }
 
-uint32_t mt_site_stack_node(struct mt_thread *t)
+uint32_t mt_site_stack_node(struct mt_capture *c)
 {
 	if (!mt_lock(&sites_lock))
 		return 0;
-	uint32_t node = stack_node_locked(&t->capture, 0);
+	uint32_t node = stack_node_locked(c, 0);
 	mt_unlock(&sites_lock);
 	return node;
 }

@@ -40,8 +40,8 @@ uint32_t mt_site_cell(struct mt_thread *t, uint64_t tag, uint64_t source);
 /* The calling thread's cell for a site whose block it frees; 0: table full. */
 uint32_t mt_site_cell_for_free(struct mt_thread *t, uint32_t site);
 
-/* The node of the stack that the thread's capture describes, made when it is new. 0: no room. */
-uint32_t mt_site_stack_node(struct mt_thread *t);
+/* The node of the stack that the capture describes, made when it is new. 0: no room. */
+uint32_t mt_site_stack_node(struct mt_capture *c);
 
 /* Counts a size that is not in the cell's only bucket. Owner thread. */
 void mt_cell_count_size_slow(struct mt_state_cell *cell, uint32_t bucket);

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/sys.h"
 #include "runtime/arena.h"
+#include "runtime/check.h"
 #include "runtime/light.h"
 #include "runtime/lock.h"
 #include "runtime/record.h"
@@ -61,15 +62,26 @@ static struct mt_thread *find_dead_locked(uint32_t tid)
 	return NULL;
 }
 
+static int has_free_capture(void)
+{
+	return mt_check.state == MT_CHECK_ON && mt_check.options.flags & MT_CHECK_FREE_TRACK;
+}
+
+size_t mt_thread_bytes(void)
+{
+	return has_free_capture() ? sizeof(struct mt_thread)
+				  : offsetof(struct mt_thread, free_capture);
+}
+
 static struct mt_thread *new_state_locked(void)
 {
 	if (!states)
 		states = mt_arena_take(STATES_MAX * sizeof(*states));
 	if (!states || state_count >= STATES_MAX)
 		return NULL;
-	struct mt_thread *t = mt_arena_take_kept(sizeof(*t));
+	struct mt_thread *t = mt_arena_take_kept(mt_thread_bytes());
 	if (!t)
-		t = mt_arena_take(sizeof(*t));
+		t = mt_arena_take(mt_thread_bytes());
 	if (t) {
 		states[state_count] = t;
 		__atomic_store_n(&state_count, state_count + 1, __ATOMIC_RELEASE);
@@ -131,6 +143,13 @@ static void count_thread_locked(struct mt_thread *t)
 	}
 }
 
+static void init_captures(struct mt_thread *t)
+{
+	mt_capture_init(&t->capture, mt_rt.options.depth);
+	if (has_free_capture())
+		mt_capture_init(&t->free_capture, mt_check.options.free_frames);
+}
+
 MT_COLD struct mt_thread *mt_thread_make(void)
 {
 	if (mt_rt.sandboxed == MT_SANDBOX_NO_CALLS) { /* its id cannot be asked for */
@@ -156,7 +175,7 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 		return NULL;
 	}
 	if (fresh)
-		mt_capture_init(&t->capture, mt_rt.options.depth);
+		init_captures(t);
 	mt_stream_new_owner(t, fresh);
 	t->depth = 0;
 	t->held_count = 0;
@@ -180,6 +199,12 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	return t;
 }
 
+static void forget_stacks(struct mt_capture *c)
+{
+	c->generation = 0;
+	mt_capture_reset(c);
+}
+
 MT_COLD void mt_thread_renew(struct mt_thread *t)
 {
 	mt_rt_lost(MT_LOST_JUMP);
@@ -189,8 +214,9 @@ MT_COLD void mt_thread_renew(struct mt_thread *t)
 	t->fresh_next = t->fresh_end = 0;
 	t->last_pointer = 0;
 	mt_stream_renew(t);
-	t->capture.generation = 0;
-	mt_capture_reset(&t->capture);
+	forget_stacks(&t->capture);
+	if (has_free_capture())
+		forget_stacks(&t->free_capture);
 }
 
 void mt_thread_publish_counts(struct mt_thread *t)
@@ -208,6 +234,13 @@ void mt_thread_publish_counts(struct mt_thread *t)
 	row->fp_steps = c->fp_steps;
 }
 
+static void give_memo(struct mt_capture *c)
+{
+	struct mt_memo *memo = mt_arena_take(mt_memo_bytes());
+	if (memo)
+		mt_capture_memo_attach(c, memo);
+}
+
 MT_NOINLINE void mt_thread_tick(struct mt_thread *t)
 {
 	t->until_tick = MT_TICK_EVENTS;
@@ -215,11 +248,12 @@ MT_NOINLINE void mt_thread_tick(struct mt_thread *t)
 		mt_rt.no_ticks ? 0 : (mt_clock_ticks() - mt_rt.tick_start) >> mt_rt.unit_shift;
 	if (unit > __atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED))
 		__atomic_store_n(&mt_rt.hdr->now_unit, unit, __ATOMIC_RELAXED);
-	if (!t->capture.memo && t->capture.counts.captures >= t->memo_at) {
-		struct mt_memo *memo = mt_arena_take(mt_memo_bytes());
-		if (memo)
-			mt_capture_memo_attach(&t->capture, memo);
+	if (MT_UNLIKELY(!t->capture.memo && t->capture.counts.captures >= t->memo_at)) {
 		t->memo_at = UINT32_MAX;
+		give_memo(&t->capture);
 	}
+	if (has_free_capture() && !t->free_capture.memo &&
+	    t->free_capture.counts.captures >= MEMO_AFTER)
+		give_memo(&t->free_capture);
 	mt_thread_publish_counts(t);
 }

@@ -14,6 +14,9 @@
  * blocked, unless a sandbox forbids it. */
 struct mt_thread *mt_thread_make(void);
 
+/* Of a struct mt_thread: its last member is only there if it is used. */
+size_t mt_thread_bytes(void);
+
 /* The hook that held the guard was left by a jump: forgets what it may have left half done. */
 void mt_thread_renew(struct mt_thread *t);
 

@@ -154,6 +154,26 @@ static void the_shortest_distance_is_a_byte_and_the_longest_is_finite(void **sta
 		    (double)MT_INTERVAL_MAX * 53 * log(2), 1e-9);
 }
 
+/* Against the C library's logarithm, over all parts of the table and both their ends. */
+static void distances_are_minus_t_times_the_logarithm(void **state)
+{
+	const double t = (double)MT_INTERVAL_MAX;
+	uint64_t s = 7;
+	for (int i = 0; i < 200000; i++) {
+		uint64_t part = (uint64_t)1 << 52 | (uint64_t)(i % 64) << 46,
+			 r = mt_random_next(&s);
+		uint64_t u = (i & 64    ? part + (r & 7)
+			      : i & 128 ? part + ((uint64_t)1 << 46) - 1 - (r & 7)
+					: part | r >> 18) >>
+			     (r >> 40) % 50;
+		double wanted = -t * log((double)u / 0x1p53);
+		double got = (double)mt_sample_distance(MT_INTERVAL_MAX, (u - 1) << 11);
+		if (got < wanted - 1e-12 * wanted || got > wanted + 1 + 1e-12 * wanted)
+			fail_msg("u %llu: %.17g, and the logarithm says %.17g",
+				 (unsigned long long)u, got, wanted);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +182,7 @@ int main(void)
 		cmocka_unit_test(weights_are_size_over_probability),
 		cmocka_unit_test(an_empty_block_stands_for_blocks_but_no_bytes),
 		cmocka_unit_test(every_nth_stands_for_n),
+		cmocka_unit_test(distances_are_minus_t_times_the_logarithm),
 		cmocka_unit_test(distances_are_exponential),
 		cmocka_unit_test(distances_are_independent),
 		cmocka_unit_test(the_shortest_distance_is_a_byte_and_the_longest_is_finite),
