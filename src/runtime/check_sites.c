@@ -119,7 +119,7 @@ static uint32_t look_up(uint32_t node)
 int mt_check_sites_have(struct mt_thread *t, enum mt_check_sites list,
 			const struct mt_caller *caller)
 {
-	uint32_t node = mt_stack_node(t, caller);
+	uint32_t node = mt_stack_node(&t->capture, caller);
 	uint64_t *place = &known[node % KNOWN];
 	uint64_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
 	if (MT_UNLIKELY(node < MT_NODE_ROOTS)) { /* no frames, or no room for them */

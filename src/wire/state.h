@@ -372,10 +372,11 @@ struct mt_state_hist {
 struct mt_state_live {
 	uint64_t place; /* address; 0: free slot */
 	uint32_t size;
-	uint32_t cell;     /* site and allocating thread; 0: tables were full */
-	uint32_t unit;     /* time */
-	uint32_t sequence; /* which allocation of its thread it was, low word; free slot: writer's
-			      free list */
+	uint32_t cell; /* site and allocating thread; 0: tables were full */
+	uint32_t unit; /* time */
+	/* which allocation of its thread it was, low word (of a sample: a number that changes with
+	 * each); in a free slot the writer's free list */
+	uint32_t sequence;
 };
 
 /* A large block, a block of a custom heap, or a mapping (heap by its cell's site). 40 bytes. */

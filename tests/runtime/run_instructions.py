@@ -25,13 +25,16 @@ from tap import Tap
 
 COMMITTED = os.path.join(HERE, "instructions.txt")
 ABOVE, BELOW = 1.01, 0.95 # what a number may grow to; what must become the new number
+CHECK = "check:" # then: options of check mode
 # name: options of the tracker, arguments of mb (kind, threads, pairs, live blocks)
 CASES = {"hot": ("mode=full", ("hot", 1, 40000, 16)),
          "diverse": ("mode=full", ("own", 1, 60000, 1000)),
          "stats": ("mode=stats", ("hot", 1, 40000, 16)),
          "sample": ("mode=sample interval=512K", ("hot", 1, 40000, 16)),
          "record": ("mode=record", ("hot", 1, 40000, 16)),
-         "record_diverse": ("mode=record", ("own", 1, 60000, 1000))}
+         "record_diverse": ("mode=record", ("own", 1, 60000, 1000)),
+         "guard": (CHECK + "guard", ("hot", 1, 40000, 16)),
+         "check": (CHECK + "guard free_track fill verify_pointers backtrace", ("hot", 1, 40000, 16))}
 
 
 def read_committed():
@@ -48,8 +51,10 @@ def count(program, arguments, preload, words):
     # the addresses of the stack take part in hashes: they may not depend on the length of a path
     env = {"PATH": "/usr/bin:/bin", "PADDING": "x" * (2000 - len(work) * (3 if preload else 1))}
     if preload:
-        env.update(LD_PRELOAD=work + "/library.so", MEMTRACK_STATE_DIR=work,
-                   MEMTRACK_OPTIONS="valgrind=track " + words)
+        env.update(LD_PRELOAD=work + "/library.so", MEMTRACK_STATE_DIR=work, MEMTRACK_OPTIONS="valgrind=track "
+                   + ("" if words.startswith(CHECK) else words))
+        if words.startswith(CHECK):
+            env["LIBC_DEBUG_MALLOC_OPTIONS"] = words.removeprefix(CHECK)
     try:
         os.symlink(program, work + "/program")
         os.symlink(preload or "/dev/null", work + "/library.so")
