@@ -415,6 +415,11 @@ static int adopt_blocks(struct mt_mtk_reader *rd)
 		return r;
 	p->block_key = rd->block_key;
 	rd->block_key = NULL;
+	r = rd->block_address ? mt_arena_adopt(p->arena, rd->block_address) : 0;
+	if (r)
+		return r;
+	p->block_address = rd->block_address;
+	rd->block_address = NULL;
 	return 0;
 }
 

@@ -46,8 +46,9 @@ struct mt_mtk_reader {
 	uint32_t strings_len;
 	struct mt_profile_block *block; /* owned; cell and heap are not checked yet */
 	uint64_t *block_key;            /* owned; of each block; NULL: not wanted */
-	size_t block_cap, key_cap, blocks;
-	bool has_keys;
+	uint64_t *block_address;        /* the same */
+	size_t block_cap, key_cap, address_cap, blocks;
+	bool has_keys, has_addresses;
 	struct mt_mtk_stale stale;
 	uint64_t damage[MT_MTK_DAMAGES];
 	uint64_t warned_kinds; /* bit: this kind of region was reported */

@@ -56,6 +56,7 @@ static void reader_done(struct mt_mtk_reader *rd)
 	free(rd->raw.damage);
 	free(rd->block);
 	free(rd->block_key);
+	free(rd->block_address);
 	mt_mtk_stale_done(&rd->stale);
 	mt_profile_free(rd->profile);
 }
@@ -224,12 +225,12 @@ static int is_stale(struct mt_mtk_reader *rd, uint32_t kind, const union block_e
 	return mt_mtk_stale_note_small(&rd->stale, e->place);
 }
 
-static int grow_keys(struct mt_mtk_reader *rd, size_t count)
+static int grow(uint64_t **list, size_t *capacity, size_t count)
 {
-	uint64_t *grown = mt_alloc_grow(rd->block_key, &rd->key_cap, count, sizeof(*grown));
+	uint64_t *grown = mt_alloc_grow(*list, capacity, count, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	rd->block_key = grown;
+	*list = grown;
 	return 0;
 }
 
@@ -243,7 +244,9 @@ static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t 
 	if (!grown)
 		return -ENOMEM;
 	rd->block = grown;
-	if (rd->has_keys && grow_keys(rd, rd->blocks + count))
+	if (rd->has_keys && grow(&rd->block_key, &rd->key_cap, rd->blocks + count))
+		return -ENOMEM;
+	if (rd->has_addresses && grow(&rd->block_address, &rd->address_cap, rd->blocks + count))
 		return -ENOMEM;
 	for (uint64_t i = 0; i < count; i++) {
 		union block_elem e;
@@ -258,6 +261,8 @@ static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t 
 			continue;
 		if (rd->has_keys)
 			rd->block_key[rd->blocks] = key_of(&e, kind);
+		if (rd->has_addresses)
+			rd->block_address[rd->blocks] = e.place;
 		rd->block[rd->blocks++] = block_of(&e, kind);
 	}
 	return 0;
@@ -406,7 +411,8 @@ static int load_raw(struct mt_mtk_reader *rd, uint64_t *ret_in_flight)
 	uint64_t before = 0;
 	int r = rd->moving ? events_so_far(rd, &before) : 0;
 	/* regimes are made before the first sample */
-	rd->has_keys = mt_mtk_source_region(&rd->source, MT_REGION_REGIMES)->count > 1;
+	rd->has_keys = rd->has_addresses ||
+		       mt_mtk_source_region(&rd->source, MT_REGION_REGIMES)->count > 1;
 	if (!r)
 		r = note_large(rd);
 	if (!r)
@@ -538,6 +544,19 @@ int mt_mtk_read_fd(int fd, const char *name, struct mt_profile **ret_profile, st
 		return r;
 	r = read_source(&rd, WANT_ALL, ret_profile);
 	return r ? mt_err_set_errno(err, r, "cannot read '%s'", name) : 0;
+}
+
+int mt_mtk_read_addresses(const char *path, struct mt_profile **ret_profile, struct mt_err *err)
+{
+	mt_auto(close) int fd = mt_mtk_open(path, err);
+	mt_auto(reader) struct mt_mtk_reader rd = {.has_addresses = true};
+	if (fd < 0)
+		return fd;
+	int r = mt_mtk_source_fd(&rd.source, fd, path, err);
+	if (r)
+		return r;
+	r = read_source(&rd, WANT_ALL, ret_profile);
+	return r ? mt_err_set_errno(err, r, "cannot read '%s'", path) : 0;
 }
 
 int mt_mtk_read_stacks(const char *path, struct mt_profile **ret_profile, struct mt_err *err)

@@ -30,6 +30,9 @@ int mt_mtk_read_fd(int fd, const char *name, struct mt_profile **ret_profile, st
 int mt_mtk_read_memory(const void *data, size_t len, const char *name,
 		       struct mt_profile **ret_profile, struct mt_err *err);
 
+/* As mt_mtk_read(), with the addresses of the blocks, and keys to compare two readings. */
+int mt_mtk_read_addresses(const char *path, struct mt_profile **ret_profile, struct mt_err *err);
+
 /*
  * The names of sites only: modules, stacks, heaps, labels and the sites, with the same numbers as
  * in the file, and the log of changes; no counters, threads or blocks. For watchers

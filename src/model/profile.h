@@ -306,7 +306,8 @@ struct mt_profile {
 	uint32_t regime_count;
 	struct mt_profile_regime *regime;                    /* [0]: everything is recorded */
 	struct mt_profile_sample *site_sample, *cell_sample; /* by site, by cell */
-	uint64_t *block_key; /* by block: equal in two readings when it is the same block */
+	uint64_t *block_key;     /* by block: equal in two readings when it is the same block */
+	uint64_t *block_address; /* by block; NULL: not asked for */
 	struct mt_profile_stats *stats; /* by thread */
 	uint32_t big_count, change_count;
 	struct mt_profile_big *big;       /* from 0 */

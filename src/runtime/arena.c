@@ -125,6 +125,8 @@ void mt_arena_trim(uint64_t keep_bytes)
 	if (keep >= end)
 		return;
 	__atomic_store_n(&mt_rt.arena_bytes, keep, __ATOMIC_RELEASE);
+	if (mt_rt.hdr)
+		__atomic_store_n(&mt_rt.hdr->arena_bytes, keep, __ATOMIC_RELAXED);
 	mt_sys_munmap(mt_rt.arena + keep, end - keep);
 }
 

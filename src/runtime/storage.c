@@ -205,6 +205,8 @@ static void fill_header(struct mt_state_header *h)
 	h->byte_order = MT_STATE_BYTE_ORDER;
 	h->header_bytes = MT_STATE_HEADER_BYTES;
 	h->page_bytes = 4096;
+	h->arena_address = (uintptr_t)mt_rt.arena;
+	h->arena_bytes = mt_rt.arena_bytes;
 	h->pointer_bytes = sizeof(void *);
 #if defined(__x86_64__)
 	h->arch = MT_ARCH_X86_64;

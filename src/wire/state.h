@@ -192,7 +192,10 @@ struct mt_state_header {
 	uint64_t guard_refused; /* 432 samples that would have fitted, but no slot was free, atomic
 				 */
 	uint64_t guard_bytes;   /* 440 of all slots; 0: a page each */
-	uint8_t reserved[64];   /* 448 */
+	/* private memory of the tracker; 0: not said */
+	uint64_t arena_address;                              /* 448 */
+	uint64_t arena_bytes;                                /* 456 may become less */
+	uint8_t reserved[48];                                /* 464 */
 	struct mt_state_region region[MT_STATE_REGIONS_MAX]; /* 512 */
 	uint8_t tail[4096 - 512 - 48 * MT_STATE_REGIONS_MAX];
 };
@@ -618,6 +621,7 @@ MT_STATE_SIZE(mt_state_sampled, 128);
 MT_STATE_AT(mt_state_sampled, bytes_rest_q16, 80);
 MT_STATE_SIZE(mt_state_change, 32);
 MT_STATE_AT(mt_state_header, guard_placed, 424);
+MT_STATE_AT(mt_state_header, arena_address, 448);
 MT_STATE_SIZE(mt_state_actor, 16);
 MT_STATE_SIZE(mt_state_error, 128);
 MT_STATE_AT(mt_state_error, use, 48);

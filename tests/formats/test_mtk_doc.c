@@ -78,6 +78,8 @@ static const struct field fields[] = {
 	FIELD(mt_state_header, guard_placed),
 	FIELD(mt_state_header, guard_refused),
 	FIELD(mt_state_header, guard_bytes),
+	FIELD(mt_state_header, arena_address),
+	FIELD(mt_state_header, arena_bytes),
 	FIELD(mt_state_header, reserved),
 	FIELD(mt_state_header, region),
 	FIELD(mt_state_header, tail),

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_REACH_ABSENT_H
+#define MT_REACH_ABSENT_H
+
+/* Reserved memory that was never touched: programs reserve far more than a machine has. */
+
+#include "reach/range.h"
+#include "target/image.h"
+
+/*
+ * Stretches of large private mappings of a process that have no pages, and whole mappings that are
+ * too large to be looked at. What cannot be known counts as present. *ret_left_out_bytes: of the
+ * latter. 0 or -ENOMEM. Tidy.
+ */
+int mt_absent_find(pid_t pid, const struct mt_mapping *mapping, size_t count,
+		   struct mt_ranges *ret_absent, uint64_t *ret_left_out_bytes);
+
+#endif

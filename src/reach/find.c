@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Order: the heap is walked, the list of blocks is made from the table or from the heap, what is in
+ * use in the heap beside it becomes a root, then roots, marking, folding.
+ */
+
+#include "reach/find.h"
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "core/cc.h"
+#include "reach/absent.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	GLIBC_ARENA_BYTES = 2200, /* struct malloc_state */
+	/* first word of a block that check mode holds back after its free */
+	CHECK_FREED_TAG = 0x1cc7dccd,
+};
+
+struct maker {
+	struct mt_image *im;
+	const struct mt_find_input *in;
+	struct mt_find *f;
+	struct mt_ranges heap, own, in_use, absent;
+	uint32_t *held; /* owned */
+	size_t held_count, held_capacity, capacity;
+};
+
+static void maker_done(struct maker *m)
+{
+	mt_ranges_done(&m->heap);
+	mt_ranges_done(&m->own);
+	mt_ranges_done(&m->in_use);
+	mt_ranges_done(&m->absent);
+	free(m->held);
+}
+MT_AUTO_DEFINE_INPLACE(maker, struct maker, maker_done)
+
+void mt_find_done(struct mt_find *f)
+{
+	if (!f)
+		return;
+	free(f->block);
+	free(f->bytes);
+	free(f->stack);
+	if (f->has_heap)
+		mt_heap_done(&f->heap);
+	mt_roots_done(&f->roots);
+	mt_mark_done(&f->mark);
+	mt_fold_done(&f->fold);
+	*f = (struct mt_find){0};
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- blocks ---- */
+
+static int reserve_blocks(struct mt_find *f, size_t count)
+{
+	f->block = mt_alloc_zero(count, sizeof(*f->block));
+	f->bytes = mt_alloc_zero(count, sizeof(*f->bytes));
+	f->stack = mt_alloc_zero(count, sizeof(*f->stack));
+	return f->block && f->bytes && f->stack ? 0 : -ENOMEM;
+}
+
+/* False: it overlaps the one before. */
+static bool add_block(struct mt_find *f, uint64_t address, uint64_t bytes, uint64_t stack)
+{
+	uint64_t end = address + MT_MAX(bytes, 1u);
+
+	if (end <= address || (f->blocks && f->block[f->blocks - 1].end > address))
+		return false;
+	f->block[f->blocks] = (struct mt_range){address, end};
+	f->bytes[f->blocks] = bytes;
+	f->stack[f->blocks++] = stack;
+	f->block_bytes += bytes;
+	return true;
+}
+
+static int hold(struct maker *m, size_t block)
+{
+	uint32_t *grown =
+		mt_alloc_grow(m->held, &m->held_capacity, m->held_count + 1, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	m->held = grown;
+	m->held[m->held_count++] = (uint32_t)block;
+	return 0;
+}
+
+/* The heap has been walked as a whole, so that what it does not say of a block is not so. */
+static bool is_heap_whole(const struct mt_find *f)
+{
+	return f->has_heap && !f->heap.damages_in_all && !f->heap.skipped_bytes;
+}
+
+static bool is_in_heap(const struct maker *m, uint64_t address)
+{
+	return mt_range_find(m->heap.item, m->heap.count, address) != MT_RANGE_NONE;
+}
+
+static int add_known(struct maker *m, const struct mt_known *k)
+{
+	struct mt_find *f = m->f;
+
+	if (is_heap_whole(f) && is_in_heap(m, k->address) &&
+	    !mt_heap_block_of(&f->heap, k->address)) {
+		f->stale_count++;
+		return 0;
+	}
+	if (!k->is_sure)
+		return mt_ranges_add(&m->in_use, k->address, k->address + k->bytes);
+	if (!add_block(f, k->address, k->bytes, k->stack))
+		f->stale_count++;
+	else if (k->is_loaders)
+		return hold(m, f->blocks - 1);
+	return 0;
+}
+
+static bool is_held_back(struct maker *m, const struct mt_heap_block *b)
+{
+	uint32_t tag = 0;
+
+	return !mt_image_read_all(m->im, b->address, &tag, sizeof(tag)) && tag == CHECK_FREED_TAG;
+}
+
+/* Blocks of the heap that no known block lies in. */
+static int add_unknown(struct maker *m)
+{
+	struct mt_find *f = m->f;
+	size_t k = 0;
+
+	for (size_t i = 0; i < f->heap.block_count; i++) {
+		const struct mt_heap_block *b = &f->heap.blocks[i];
+
+		while (k < f->blocks && f->block[k].end <= b->address)
+			k++;
+		if ((k < f->blocks && f->block[k].start < b->address + MT_MAX(b->bytes, 1u)) ||
+		    is_held_back(m, b))
+			continue;
+		f->unknown_count++;
+		if (mt_ranges_add(&m->in_use, b->address, b->address + b->bytes))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int take_table(struct maker *m)
+{
+	if (reserve_blocks(m->f, m->in->knowns))
+		return -ENOMEM;
+	for (size_t i = 0; i < m->in->knowns; i++)
+		if (add_known(m, &m->in->known[i]))
+			return -ENOMEM;
+	if (add_unknown(m))
+		return -ENOMEM;
+	mt_ranges_tidy(&m->in_use);
+	return 0;
+}
+
+/* All of the heap; what is known of some of them is their stack. */
+static int take_heap(struct maker *m)
+{
+	const struct mt_heap *h = &m->f->heap;
+	size_t k = 0;
+
+	if (reserve_blocks(m->f, h->block_count))
+		return -ENOMEM;
+	for (size_t i = 0; i < h->block_count; i++) {
+		const struct mt_heap_block *b = &h->blocks[i];
+		uint64_t stack = 0;
+		bool is_loaders = false;
+
+		while (k < m->in->knowns && m->in->known[k].address < b->address)
+			k++;
+		if (k < m->in->knowns &&
+		    m->in->known[k].address - b->address < MT_MAX(b->bytes, 1u)) {
+			stack = m->in->known[k].is_sure ? m->in->known[k].stack : 0;
+			is_loaders = m->in->known[k].is_loaders;
+		}
+		if (!add_block(m->f, b->address, b->bytes, stack))
+			continue;
+		if (is_loaders && hold(m, m->f->blocks - 1))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A stack may lie in a block, with a thread on it. */
+static int hold_stacks(struct maker *m)
+{
+	size_t count;
+	const struct mt_image_thread *t = mt_image_threads(m->im, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		int64_t at = t[i].is_missing ? MT_RANGE_NONE
+					     : mt_range_find(m->f->block, m->f->blocks, t[i].sp);
+
+		if (at != MT_RANGE_NONE && hold(m, (size_t)at))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* ---- the heap ---- */
+
+static int walk_heap(struct maker *m, struct mt_err *err)
+{
+	struct mt_find *f = m->f;
+	uint64_t start = now_ns();
+	int code = mt_heap_read(m->im, &f->heap, &f->why_no_heap);
+
+	f->heap_ns = now_ns() - start;
+	f->has_heap = !code;
+	if (code == -ENOMEM)
+		return mt_err_no_memory(err);
+	if (code && !m->in->is_table)
+		return mt_err_set(err, code, "%s", f->why_no_heap.text);
+	for (size_t i = 0; f->has_heap && i < f->heap.range_count; i++)
+		if (mt_ranges_add(&m->heap, f->heap.ranges[i].start, f->heap.ranges[i].end))
+			return mt_err_no_memory(err);
+	for (size_t i = 0; f->has_heap && i < f->heap.arena_count; i++)
+		if (f->heap.arenas[i].address && !strcmp(f->heap.allocator, "glibc") &&
+		    mt_ranges_add(&m->own, f->heap.arenas[i].address,
+				  f->heap.arenas[i].address + GLIBC_ARENA_BYTES))
+			return mt_err_no_memory(err);
+	mt_ranges_tidy(&m->heap);
+	return 0;
+}
+
+/* ---- memory ---- */
+
+/* For marking: what is absent is zero, and costs no read. */
+static size_t read_memory(void *context, uint64_t address, void *to, size_t bytes)
+{
+	struct maker *m = context;
+	int64_t at = mt_range_find(m->absent.item, m->absent.count, address);
+
+	if (at == MT_RANGE_NONE || m->absent.item[at].end - address < bytes)
+		return mt_image_read(m->im, address, to, bytes);
+	memset(to, 0, bytes);
+	return bytes;
+}
+
+static int find_roots(struct maker *m)
+{
+	struct mt_find *f = m->f;
+	struct mt_roots_input in = {
+		.arch = mt_image_facts(m->im)->arch,
+		.pid = mt_image_facts(m->im)->pid,
+		.block = f->block,
+		.blocks = f->blocks,
+		.heap = m->heap.item,
+		.heaps = m->heap.count,
+		.in_use = m->in_use.item,
+		.in_uses = m->in_use.count,
+		.is_strict = m->in->is_strict,
+	};
+
+	for (size_t i = 0; i < m->in->owns; i++)
+		if (mt_ranges_add(&m->own, m->in->own[i].start, m->in->own[i].end))
+			return -ENOMEM;
+	mt_ranges_tidy(&m->own);
+	in.own = m->own.item;
+	in.owns = m->own.count;
+	in.mapping = mt_image_mappings(m->im, &in.mappings);
+	in.thread = mt_image_threads(m->im, &in.threads);
+	in.module = mt_image_modules(m->im, &in.modules);
+	if (mt_roots_find(&in, &f->roots))
+		return -ENOMEM;
+	if (mt_image_facts(m->im)->source != MT_IMAGE_CORE &&
+	    mt_absent_find(in.pid, in.mapping, in.mappings, &m->absent, &f->left_out_bytes))
+		return -ENOMEM;
+	f->absent_bytes = mt_ranges_bytes(&f->roots.range);
+	if (mt_ranges_subtract(&f->roots.range, m->absent.item, m->absent.count))
+		return -ENOMEM;
+	f->absent_bytes -= mt_ranges_bytes(&f->roots.range);
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+static int fold(struct mt_find *f)
+{
+	mt_fold_done(&f->fold);
+	f->inside_count = f->inside_bytes = 0;
+	for (size_t i = 0; i < f->blocks; i++)
+		if (f->mark.state[i] == MT_MARK_INSIDE) {
+			f->inside_count++;
+			f->inside_bytes += f->bytes[i];
+		}
+	return mt_fold_run(&f->mark, f->block, f->bytes, f->stack, &f->fold);
+}
+
+static int make(struct maker *m, struct mt_err *err)
+{
+	struct mt_find *f = m->f;
+	struct mt_mark_input in = {
+		.flags = m->in->flags,
+		.threads = m->in->threads,
+		.read = read_memory,
+		.context = m,
+	};
+	int code = walk_heap(m, err);
+
+	if (code)
+		return code;
+	code = m->in->is_table ? take_table(m) : take_heap(m);
+	if (code || hold_stacks(m) || find_roots(m))
+		return mt_err_no_memory(err);
+	in.block = f->block;
+	in.blocks = f->blocks;
+	in.root = f->roots.range.item;
+	in.roots = f->roots.range.count;
+	in.value = f->roots.value;
+	in.values = f->roots.values;
+	in.held = m->held;
+	in.held_count = m->held_count;
+	code = mt_mark_run(&in, &f->mark, err);
+	if (!code && fold(f))
+		code = mt_err_no_memory(err);
+	return code;
+}
+
+int mt_find_run(struct mt_image *im, const struct mt_find_input *in, struct mt_find *ret_find,
+		struct mt_err *err)
+{
+	mt_auto(mt_find) struct mt_find f = {0};
+	mt_auto(maker) struct maker m = {.im = im, .in = in, .f = &f};
+	int code = make(&m, err);
+
+	if (code)
+		return code;
+	*ret_find = f;
+	f = (struct mt_find){0};
+	return 0;
+}
+
+int mt_find_suppress(struct mt_find *f, bool (*is_suppressed)(void *context, uint64_t stack),
+		     void *context)
+{
+	mt_auto(free) uint32_t *held = mt_alloc_zero(f->blocks, sizeof(*held));
+	mt_auto(mt_map) struct mt_map answers = {0};
+	uint64_t lost = f->fold.lost_count, lost_bytes = f->fold.lost_bytes;
+	size_t n = 0;
+
+	if (!held)
+		return -ENOMEM;
+	for (size_t i = 0; i < f->blocks; i++) {
+		bool is_new;
+		uint64_t *answer;
+
+		if (f->mark.state[i] != MT_MARK_LOST || !f->stack[i])
+			continue;
+		answer = mt_map_at(&answers, f->stack[i], &is_new);
+		if (!answer)
+			return -ENOMEM;
+		if (is_new)
+			*answer = is_suppressed(context, f->stack[i]);
+		if (*answer)
+			held[n++] = (uint32_t)i;
+	}
+	mt_mark_hold(&f->mark, held, n);
+	if (fold(f))
+		return -ENOMEM;
+	f->suppressed_count += lost - f->fold.lost_count;
+	f->suppressed_bytes += lost_bytes - f->fold.lost_bytes;
+	return 0;
+}
