@@ -9,6 +9,7 @@
  * allocator that is not known is named and refused. One thread at a time.
  */
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "target/image.h"
 
@@ -29,8 +30,10 @@ struct mt_heap_arena {
 	uint64_t live_bytes, live_blocks;
 	uint64_t free_bytes, free_blocks;     /* to be given again: bins, caches, freed slots */
 	uint64_t cached_bytes, cached_blocks; /* of these: in caches of threads */
+	uint64_t free_page_bytes;             /* of these: whole pages that no live block touches */
 	uint64_t top_bytes;                   /* never given yet, at the end */
-	uint64_t mapped_bytes, mapped_blocks; /* blocks with a mapping of their own */
+	uint64_t mapped_bytes, mapped_blocks; /* of the live: blocks with a mapping of their own */
+	uint64_t own_bytes, own_blocks;       /* blocks that the allocator made for itself */
 };
 
 /* What is wrong with a heap, and where. */
@@ -59,7 +62,8 @@ struct mt_heap {
  * or its layout is not known, *err says which; another negative errno value with *err filled.
  */
 int mt_heap_read(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *err);
-void mt_heap_done(struct mt_heap *h);
+void mt_heap_done(struct mt_heap *h); /* NULL is fine */
+MT_AUTO_DEFINE_INPLACE(mt_heap, struct mt_heap, mt_heap_done)
 
 /* The block that holds an address, or NULL. */
 const struct mt_heap_block *mt_heap_block_of(const struct mt_heap *h, uint64_t address);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks with a mapping of their own. Nothing leads to them: they are found where a page begins
+ * with what is a header then, and glibc's own count of them says whether these are all.
+ */
+
+#include "heap/glibc.h"
+#include "heap/present.h"
+
+#include <inttypes.h>
+
+struct search {
+	struct mt_glibc *g;
+	struct mt_present present;
+	uint64_t page, count, bytes;
+};
+
+static bool has_all(const struct search *s)
+{
+	const struct glibc_params *p = &s->g->params;
+
+	return p->is_known && s->count >= p->mmaps;
+}
+
+/* Whether a header at `at` is that of a chunk whose mapping begins at `start` and may end at limit.
+ */
+static bool is_chunk(const struct search *s, const uint64_t header[2], uint64_t start, uint64_t at,
+		     uint64_t limit)
+{
+	uint64_t size = glibc_size(header[1]), whole = size + header[0];
+
+	return (header[1] & 15) == GLIBC_MAPPED && header[0] == at - start &&
+	       size >= GLIBC_MIN_CHUNK && whole >= size && !(whole & (s->page - 1)) &&
+	       whole <= limit - start;
+}
+
+static void take(struct search *s, uint64_t start, uint64_t at, uint64_t size)
+{
+	struct mt_heap_arena *a = &s->g->b->h->arenas[0];
+	uint64_t whole = at + size - start;
+
+	mt_heap_add_live(s->g->b, 0, at + GLIBC_HEADER, size - GLIBC_HEADER);
+	mt_heap_add_range(s->g->b, start, at + size, 0);
+	a->held_bytes += whole;
+	a->mapped_bytes += size - GLIBC_HEADER;
+	a->mapped_blocks++;
+	s->count++;
+	s->bytes += whole;
+}
+
+/*
+ * An aligned block lies further behind, and the header at the start of its mapping is an old one.
+ * Each alignment has one place. The end of the block, or 0.
+ */
+static uint64_t look_for_aligned(struct search *s, uint64_t start, uint64_t limit)
+{
+	for (uint64_t alignment = 32; alignment < limit - start; alignment *= 2) {
+		uint64_t at = MT_ALIGN_UP(start + GLIBC_HEADER, alignment) - GLIBC_HEADER;
+		uint64_t header[2];
+
+		if (at - start < GLIBC_MIN_CHUNK)
+			at += alignment;
+		if (at >= limit || mt_image_read_all(s->g->b->im, at, header, sizeof(header)) ||
+		    !is_chunk(s, header, start, at, limit))
+			continue;
+		take(s, start, at, glibc_size(header[1]));
+		return at + glibc_size(header[1]);
+	}
+	return 0;
+}
+
+/* The block whose mapping begins at a page: the end of it, or 0. */
+static uint64_t look_at(struct search *s, uint64_t page, uint64_t limit)
+{
+	uint64_t header[2], end;
+
+	if (mt_image_read_all(s->g->b->im, page, header, sizeof(header)) || header[0] ||
+	    (header[1] & (s->page - 1)) != GLIBC_MAPPED || header[1] < s->page)
+		return 0;
+	end = look_for_aligned(s, page, limit);
+	if (end || !is_chunk(s, header, page, page, limit))
+		return end;
+	take(s, page, page, glibc_size(header[1]));
+	return page + glibc_size(header[1]);
+}
+
+static void search(struct search *s, const struct mt_mapping *m)
+{
+	uint64_t at = mt_present_next(&s->present, m->start, m->end);
+
+	while (at < m->end && !has_all(s)) {
+		const struct mt_heap_range *r = mt_heap_range_of(s->g->b, at);
+		uint64_t end = r ? MT_ALIGN_UP(r->end, s->page) : look_at(s, at, m->end);
+
+		at = mt_present_next(&s->present, MT_MAX(end, at + s->page), m->end);
+	}
+}
+
+static bool can_hold(const struct mt_mapping *m)
+{
+	return (m->flags & 11) == 3 && !m->inode && m->in_image &&
+	       (m->name[0] != '[' || m->name[1] == 'a'); /* [anon:...] */
+}
+
+void glibc_find_mapped(struct mt_glibc *g)
+{
+	struct search s = {.g = g, .page = mt_image_facts(g->b->im)->page_bytes};
+	const struct glibc_params *p = &g->params;
+	size_t count;
+	const struct mt_mapping *m = mt_image_mappings(g->b->im, &count);
+
+	if (!p->is_known) {
+		mt_heap_add_damage(g->b, g->main_arena,
+				   "glibc's parameters were not found: blocks with mappings of "
+				   "their own are not known");
+		return;
+	}
+	mt_heap_sort_ranges(g->b);
+	mt_present_open(&s.present, mt_image_facts(g->b->im));
+	for (size_t i = 0; i < count && !has_all(&s); i++)
+		if (can_hold(&m[i]))
+			search(&s, &m[i]);
+	mt_present_close(&s.present);
+	if (s.count != p->mmaps || s.bytes != p->mmapped_bytes)
+		mt_heap_add_damage(g->b, p->address,
+				   "glibc counts %" PRIu32 " blocks with mappings of their own, "
+				   "%" PRIu64 " bytes; %" PRIu64 ", %" PRIu64 " bytes, were found",
+				   p->mmaps, p->mmapped_bytes, s.count, s.bytes);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* From the allocator that was found to its reader; what has none is refused by name. */
+
+#include "heap/heap.h"
+
+#include "heap/build.h"
+#include "heap/detect.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int refuse(const struct mt_allocator_found *f, struct mt_err *err)
+{
+	if (!f->module)
+		return mt_err_set(err, -ENOTSUP, "no module of the process defines malloc");
+	if (f->allocator == MT_ALLOCATOR_UNKNOWN)
+		return mt_err_set(err, -ENOTSUP,
+				  "malloc is that of '%s', an allocator that is not known",
+				  f->module->path);
+	return mt_err_set(err, -ENOTSUP,
+			  "malloc is that of %s ('%s'), whose heap cannot be read from outside",
+			  f->name, f->module->path);
+}
+
+/* A static program without symbols may hold either C library: what proves itself counts. */
+static int read_static(struct mt_heap_build *b, const struct mt_allocator_found *f,
+		       struct mt_err *err)
+{
+	struct mt_err none = {0};
+	int code = mt_heap_read_musl(b, f->module, &none);
+
+	if (code != -ENOTSUP) {
+		if (code)
+			*err = none;
+		b->h->allocator = "musl";
+		return code;
+	}
+	code = mt_heap_read_glibc(b, f->module, &none);
+	if (code != -ENOTSUP) {
+		if (code)
+			*err = none;
+		b->h->allocator = "glibc";
+		return code;
+	}
+	return refuse(f, err);
+}
+
+static int read_found(struct mt_heap_build *b, const struct mt_allocator_found *f,
+		      struct mt_err *err)
+{
+	b->h->allocator = f->name;
+	switch (f->allocator) {
+	case MT_ALLOCATOR_GLIBC:
+		return mt_heap_read_glibc(b, f->module, err);
+	case MT_ALLOCATOR_MUSL:
+		return mt_heap_read_musl(b, f->module, err);
+	case MT_ALLOCATOR_UNKNOWN:
+		if (f->module && f->module->is_main)
+			return read_static(b, f, err);
+		MT_FALLTHROUGH;
+	default:
+		return refuse(f, err);
+	}
+}
+
+int mt_heap_read(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *err)
+{
+	mt_auto(mt_heap_build) struct mt_heap_build b = {0};
+	struct mt_allocator_found found;
+	struct mt_heap h;
+	int code;
+
+	if (mt_heap_build_init(&b, im, &h))
+		return mt_err_no_memory(err);
+	mt_allocator_find(im, &found);
+	code = read_found(&b, &found, err);
+	if (!code && mt_heap_build_finish(&b))
+		code = mt_err_no_memory(err);
+	if (code)
+		mt_heap_done(&h);
+	else
+		*ret_heap = h;
+	return code;
+}
+
+void mt_heap_done(struct mt_heap *h)
+{
+	if (!h)
+		return;
+	free(h->blocks);
+	free(h->ranges);
+	free(h->arenas);
+	free(h->damages);
+	*h = (struct mt_heap){0};
+}
+
+const struct mt_heap_block *mt_heap_block_of(const struct mt_heap *h, uint64_t address)
+{
+	size_t low = 0, high = h->block_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (h->blocks[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || address - h->blocks[low - 1].address >= MT_MAX(h->blocks[low - 1].bytes, 1u))
+		return NULL;
+	return &h->blocks[low - 1];
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_HEAP_PRESENT_H
+#define MT_HEAP_PRESENT_H
+
+/*
+ * Which pages of a process were ever written: those that were not need not be read, and reading
+ * them would make page tables for them. Private to heap.
+ */
+
+#include "base/cleanup.h"
+#include "target/image.h"
+
+enum { MT_PRESENT_PAGES = 8192 };
+
+struct mt_present {
+	int fd; /* -1: not known, all pages count as written */
+	uint64_t page_bytes;
+	uint64_t first;  /* page number of entry[0] */
+	uint64_t count;  /* of entries that are known */
+	uint64_t *entry; /* owned */
+};
+
+/* Never fails: what cannot be known counts as written. */
+void mt_present_open(struct mt_present *p, const struct mt_image_facts *facts);
+void mt_present_close(struct mt_present *p);
+MT_AUTO_DEFINE_INPLACE(mt_present, struct mt_present, mt_present_close)
+
+/* The first written page from `address` (the start of one) on, or `end` when none is before. */
+uint64_t mt_present_next(struct mt_present *p, uint64_t address, uint64_t end);
+
+#endif

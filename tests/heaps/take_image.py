@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+Writes the heap of a waiting process as a file that fake_image.h reads: what tests/fuzz/corpus/heap holds.
+
+  take_image.py FILE PROGRAM [ARGUMENT...]     PROGRAM says "ready PID" and waits (tiny.c)
+"""
+import os
+import re
+import struct
+import subprocess
+import sys
+
+PAGE = 4096
+READ, WRITE, EXEC, SHARED, MODULE, MUSL = 1, 2, 4, 8, 16, 32
+LIBC = re.compile(r"/(libc\.so[^/]*|ld-musl[^/]*)$")
+
+
+def ranges_of(pid):
+    """(start, bytes, flags) of the heap's mappings and of what libc can write."""
+    found, last_libc = [], 0
+    with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
+        for line in f:
+            m = re.match(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ (\d+) *(.*)", line)
+            start, end, mode, inode, name = int(m[1], 16), int(m[2], 16), m[3], int(m[4]), m[5]
+            if mode[:2] != "rw":
+                continue
+            is_libc = bool(LIBC.search(name))
+            is_bss = not name and start == last_libc
+            if is_libc:
+                last_libc = end
+            if is_libc or is_bss or name == "[heap]" or (not inode and not name) or os.path.basename(name).startswith("tiny"):
+                flags = READ | WRITE
+                if is_libc or is_bss:
+                    flags |= MODULE | (MUSL if "musl" in name or is_musl(pid) else 0)
+                found.append((start, end - start, flags))
+    return found
+
+
+def without_zeros(data):
+    """Parts, each with its offset: a new one begins behind many pages of zeros."""
+    begin, zeros = 0, 0
+    for at in range(0, len(data), PAGE):
+        if not data[at:at + PAGE].strip(b"\0"):
+            zeros += 1
+            continue
+        if zeros > 8:
+            yield begin, data[begin:at]
+            begin = at
+        zeros = 0
+    yield begin, data[begin:]
+
+
+def is_musl(pid):
+    with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
+        return "musl" in f.read()
+
+
+def main():
+    target, command = sys.argv[1], sys.argv[2:]
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pid = next(int(line.split()[1]) for line in run.stdout if line.startswith("ready "))
+    heads, bodies = [], []
+    with open("/proc/%d/mem" % pid, "rb") as memory:
+        for start, size, flags in ranges_of(pid):
+            memory.seek(start)
+            data = memory.read(size)
+            for at, part in without_zeros(data):
+                heads.append((start + at, len(part), len(part.rstrip(b"\0")), flags))
+                bodies.append(part.rstrip(b"\0"))
+    if not is_musl(pid):
+        text = b"\0GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\n"
+        heads.insert(0, (0x10000, PAGE, len(text), READ | MODULE))
+        bodies.insert(0, text)
+    with open(target, "wb") as f:
+        f.write(struct.pack("<8sIIQ", b"MTHEAP1", len(heads), 0, 0))
+        for head in heads:
+            f.write(struct.pack("<QIIII", *head, 0))
+        f.write(b"".join(bodies))
+    run.stdin.close()
+    run.stdout.close()
+    run.wait()
+
+
+if __name__ == "__main__":
+    main()

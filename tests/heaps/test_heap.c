@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading heaps from kept images: what is found, what is refused, damage, and lack of memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "fake_image.h"
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "heap/heap.h"
+
+struct kept {
+	uint8_t *data;
+	size_t bytes;
+};
+
+static struct kept load(const char *name)
+{
+	struct kept k = {.data = malloc(1 << 20)};
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", getenv("HEAP_IMAGES"), name);
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	assert_non_null(k.data);
+	k.bytes = fread(k.data, 1, 1 << 20, f);
+	fclose(f);
+	return k;
+}
+
+static int read_heap(const struct kept *k, struct mt_heap *h, struct mt_err *err)
+{
+	struct mt_image im;
+
+	assert_int_equal(fake_image_open(&im, k->data, k->bytes), 0);
+	*err = (struct mt_err){0};
+	*h = (struct mt_heap){0};
+	return mt_heap_read(&im, h, err);
+}
+
+/* The bytes in the file that are those of an address; NULL: they are not kept. */
+static uint8_t *bytes_at(const struct kept *k, uint64_t address)
+{
+	struct mt_image im;
+	const struct mt_mapping *m;
+
+	assert_int_equal(fake_image_open(&im, k->data, k->bytes), 0);
+	m = mt_image_mapping_of(&im, address);
+	if (!m || address - m->start >= im.kept[m - im.mapping])
+		return NULL;
+	return k->data + (im.data[m - im.mapping] - k->data) + (address - m->start);
+}
+
+static uint64_t word_at(const struct kept *k, uint64_t address)
+{
+	uint64_t word = 0;
+	const uint8_t *at = bytes_at(k, address);
+
+	if (at)
+		memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+static void set_word(const struct kept *k, uint64_t address, uint64_t word)
+{
+	uint8_t *at = bytes_at(k, address);
+
+	assert_non_null(at);
+	memcpy(at, &word, sizeof(word));
+}
+
+static uint64_t sum_of_mapped(const struct mt_heap *h)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < h->arena_count; i++)
+		sum += h->arenas[i].mapped_blocks;
+	return sum;
+}
+
+static void kept_heaps_are_whole(void **state)
+{
+	static const char *const names[] = {"glibc", "glibc-threads", "musl"};
+	/* 23 that tiny.c keeps in each thread, a large one, and glibc's own for the second thread
+	 */
+	static const size_t count[] = {24, 48, 24};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct kept k = load(names[i]);
+		struct mt_heap h;
+		struct mt_err err;
+		uint64_t live = 0;
+
+		assert_int_equal(read_heap(&k, &h, &err), 0);
+		if (h.damages_in_all)
+			fail_msg("%s: 0x%llx %s", names[i],
+				 (unsigned long long)h.damages[0].address, h.damages[0].text);
+		assert_string_equal(h.allocator, i < 2 ? "glibc" : "musl");
+		assert_int_equal(h.skipped_bytes, 0);
+		assert_int_equal(h.arena_count, i == 1 ? 2 : 1);
+		for (size_t a = 0; a < h.arena_count; a++)
+			live += h.arenas[a].live_blocks;
+		assert_int_equal(live, h.block_count);
+		assert_int_equal(h.block_count, count[i]);
+		assert_int_equal(sum_of_mapped(&h), 1);
+		mt_heap_done(&h);
+		free(k.data);
+	}
+}
+
+static void another_version_is_refused_by_name(void **state)
+{
+	struct kept k = load("glibc");
+	uint8_t *version = memmem(k.data, k.bytes, "version 2.36", 12);
+	struct mt_heap h;
+	struct mt_err err;
+
+	assert_non_null(version);
+	memcpy(version, "version 2.42", 12);
+	assert_int_equal(read_heap(&k, &h, &err), -ENOTSUP);
+	assert_string_equal(err.text,
+			    "'fake' is glibc 2.42, the layout of whose heap is not known; "
+			    "known are 2.27 to 2.41");
+	memcpy(version, "version x.yz", 12);
+	assert_int_equal(read_heap(&k, &h, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "does not tell its version"));
+	free(k.data);
+}
+
+static void arena_that_is_none_is_refused(void **state)
+{
+	struct kept k = load("glibc");
+	struct mt_heap h;
+	struct mt_err err;
+	uint64_t arena;
+
+	assert_int_equal(read_heap(&k, &h, &err), 0);
+	arena = h.arenas[0].address;
+	mt_heap_done(&h);
+	for (uint64_t at = arena + 112; at < arena + 112 + 2032; at += 8)
+		set_word(&k, at, 0x5a5a5a5a5a5a5a5a);
+	assert_int_equal(read_heap(&k, &h, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "is built as the main arena of glibc 2.36"));
+	free(k.data);
+}
+
+/* Offsets of struct malloc_state. */
+enum { AT_FAST = 16, AT_TOP = 96, AT_BINS = 112, AT_NEXT = 2160 };
+
+struct damage_case {
+	const char *what;
+	uint64_t at;   /* in the main arena */
+	uint64_t word; /* what it becomes */
+	const char *text;
+};
+
+static void damage_of_the_arena_is_told(void **state)
+{
+	struct kept k = load("glibc");
+	struct mt_heap h;
+	struct mt_err err;
+	size_t before;
+	uint64_t arena, block;
+
+	assert_int_equal(read_heap(&k, &h, &err), 0);
+	before = h.block_count;
+	arena = h.arenas[0].address;
+	block = h.blocks[before / 2].address;
+	mt_heap_done(&h);
+	const struct damage_case cases[] = {
+		{"fast", AT_FAST, block - 16 + 8, "which is none"},
+		{"ring", AT_NEXT, block, "as the next one, where there is none"},
+		{"top", AT_TOP, block & ~15ull, "last chunk"},
+		{"bin", AT_BINS + 160, block - 16, "free list"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t old = word_at(&k, arena + cases[i].at);
+		bool is_told = false;
+
+		set_word(&k, arena + cases[i].at, cases[i].word);
+		assert_int_equal(read_heap(&k, &h, &err), 0);
+		assert_true(h.damages_in_all > 0);
+		for (size_t d = 0; d < h.damage_count; d++)
+			is_told |= strstr(h.damages[d].text, cases[i].text) != NULL;
+		if (!is_told)
+			fail_msg("%s: %s", cases[i].what, h.damages[0].text);
+		mt_heap_done(&h);
+		set_word(&k, arena + cases[i].at, old);
+	}
+	free(k.data);
+}
+
+static void ring_of_cached_blocks_ends(void **state)
+{
+	struct kept k = load("glibc");
+	struct mt_heap h;
+	struct mt_err err;
+	uint64_t cache = 0;
+
+	assert_int_equal(read_heap(&k, &h, &err), 0);
+	assert_true(h.arenas[0].cached_blocks > 5);
+	assert_int_equal(h.arenas[0].own_blocks, 1);
+	/* the first chunk of the heap holds the heads: a block that leads to itself */
+	cache = h.ranges[0].start + 16;
+	for (unsigned i = 0; i < 64; i++) {
+		uint64_t entry = word_at(&k, cache + 128 + 8 * i);
+
+		if (entry)
+			set_word(&k, entry, entry >> 12 ^ entry);
+	}
+	mt_heap_done(&h);
+	assert_int_equal(read_heap(&k, &h, &err), 0);
+	assert_true(h.block_count > 0);
+	mt_heap_done(&h);
+	free(k.data);
+}
+
+static void lack_of_memory_is_an_error_each_time(void **state)
+{
+	static const char *const names[] = {"glibc-threads", "musl"};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct kept k = load(names[i]);
+		struct mt_heap h;
+		struct mt_err err;
+		size_t needed;
+
+		mt_alloc_fail_from_for_test(0);
+		assert_int_equal(read_heap(&k, &h, &err), 0);
+		mt_heap_done(&h);
+		needed = mt_alloc_fail_from_for_test(0);
+		assert_true(needed > 5);
+		for (size_t n = 1; n <= needed; n++) {
+			mt_alloc_fail_from_for_test(n);
+			assert_int_equal(read_heap(&k, &h, &err), -ENOMEM);
+			mt_alloc_fail_from_for_test(0);
+			assert_int_equal(err.code, -ENOMEM);
+		}
+		free(k.data);
+	}
+}
+
+static void block_of_an_address(void **state)
+{
+	struct mt_heap_block blocks[] = {{0x1000, 24}, {0x1020, 0}, {0x1030, 100}};
+	struct mt_heap h = {.blocks = blocks, .block_count = 3};
+
+	assert_null(mt_heap_block_of(&h, 0xfff));
+	assert_ptr_equal(mt_heap_block_of(&h, 0x1000), &blocks[0]);
+	assert_ptr_equal(mt_heap_block_of(&h, 0x1017), &blocks[0]);
+	assert_null(mt_heap_block_of(&h, 0x1018));
+	assert_ptr_equal(mt_heap_block_of(&h, 0x1020), &blocks[1]);
+	assert_null(mt_heap_block_of(&h, 0x1021));
+	assert_ptr_equal(mt_heap_block_of(&h, 0x1093), &blocks[2]);
+	assert_null(mt_heap_block_of(&h, 0x1094));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kept_heaps_are_whole),
+		cmocka_unit_test(another_version_is_refused_by_name),
+		cmocka_unit_test(arena_that_is_none_is_refused),
+		cmocka_unit_test(damage_of_the_arena_is_told),
+		cmocka_unit_test(ring_of_cached_blocks_ends),
+		cmocka_unit_test(lack_of_memory_is_an_error_each_time),
+		cmocka_unit_test(block_of_an_address),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
