@@ -4,6 +4,7 @@
 #include "cli/any_process.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/sentences.h"
 
 #include "base/alloc.h"
 #include "core/cc.h"
@@ -62,7 +63,7 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct maps_options, rules),
 	 .choices = "auto|linux|android",
-	 .help = "whose categories: auto (the default) takes Android's when the text is from there"},
+	 .help = "whose categories: auto (the default) takes Android's if the text is from there"},
 	{.name = "raw",
 	 .kind = MT_OPTION_FLAG,
 	 .offset = offsetof(struct maps_options, raw),
@@ -184,46 +185,9 @@ static int make_rows(struct subject *u, struct subject *old, const struct maps_o
 	return code;
 }
 
-/* ---- what must be known first ---- */
-
-struct warnings {
-	char *text[16]; /* owned */
-	size_t count;
-	const char *prefix;
-};
-
-static void warnings_done(struct warnings *w)
-{
-	for (size_t i = 0; i < w->count; i++)
-		free(w->text[i]);
-}
-MT_AUTO_DEFINE_INPLACE(warnings, struct warnings, warnings_done)
-
-static void add_warning(void *context, const char *sentence)
-{
-	struct warnings *w = context;
-	mt_auto(mt_buf) struct mt_buf text = {0};
-
-	if (w->count == MT_ARRAY_LEN(w->text))
-		return;
-	mt_buf_printf(&text, "%s%s%s", w->prefix ? w->prefix : "", w->prefix ? ": " : "", sentence);
-	w->text[w->count] = mt_buf_steal(&text, NULL);
-	w->count += w->text[w->count] != NULL;
-}
-
-static void gather(const struct subject *u, struct warnings *w)
-{
-	mt_smaps_tell_doubts(&u->s, add_warning, w);
-	if (u->s.kind == MT_SMAPS_MAPS)
-		add_warning(w,
-			    "this is a maps text: it tells addresses, not how much memory is used");
-	if (u->s.kind == MT_SMAPS_ROLLUP)
-		add_warning(w, "this is a smaps_rollup text: sums, without mappings");
-}
-
 /* ---- the command ---- */
 
-static void fill_view(const struct maps_options *o, struct subject *u, const struct warnings *w,
+static void fill_view(const struct maps_options *o, struct subject *u, const struct mt_sentences *w,
 		      struct mt_maps_view *v)
 {
 	enum mt_account_column sort = (enum mt_account_column)o->sort;
@@ -256,7 +220,7 @@ static int show_one(const struct maps_options *o, const char *operand, struct mt
 		    struct mt_err *err)
 {
 	mt_auto(subject) struct subject u = {0}, old = {0};
-	mt_auto(warnings) struct warnings w = {0};
+	mt_auto(mt_sentences) struct mt_sentences w = {0};
 	struct mt_maps_view v;
 	pid_t pid = 0;
 	int code = mt_any_process(operand, &pid, err);
@@ -267,10 +231,10 @@ static int show_one(const struct maps_options *o, const char *operand, struct mt
 		code = make_rows(&u, &old, o, err);
 	if (code)
 		return code;
-	gather(&u, &w);
+	mt_sentences_add_doubts(&w, &u.s);
 	if (o->since) {
 		w.prefix = o->since;
-		gather(&old, &w);
+		mt_sentences_add_doubts(&w, &old.s);
 	}
 	fill_view(o, &u, &w, &v);
 	return mt_maps_write(&v, (enum mt_maps_format)o->format, out) ? mt_err_no_memory(err) : 0;
@@ -281,7 +245,7 @@ static int show_each(const struct maps_options *o, pid_t pid, struct mt_json *j,
 		     struct mt_err *err)
 {
 	mt_auto(subject) struct subject u = {0};
-	mt_auto(warnings) struct warnings w = {0};
+	mt_auto(mt_sentences) struct mt_sentences w = {0};
 	struct mt_maps_view v;
 	int code = open_process(&u, pid, err);
 
@@ -289,7 +253,7 @@ static int show_each(const struct maps_options *o, pid_t pid, struct mt_json *j,
 		code = make_rows(&u, NULL, o, err);
 	if (code)
 		return code;
-	gather(&u, &w);
+	mt_sentences_add_doubts(&w, &u.s);
 	fill_view(o, &u, &w, &v);
 	return mt_maps_each(&v, (enum mt_maps_format)o->format, j, out) ? mt_err_no_memory(err) : 0;
 }
@@ -400,19 +364,20 @@ const struct mt_command mt_cmd_maps = {
 	.description =
 		"Shows the mappings of a process, tracked or not, from /proc/PID/smaps, with the "
 		"kernel's figures: size of addresses; rss, what is in memory; pss, the same with "
-		"shared pages divided by their users; uss, what no other process has; private dirty "
-		"pages; anonymous and file pages; swap; huge pages. Rows add up to the total.\n\n"
+		"shared pages divided by their users; uss, what no other process has; private "
+		"dirty pages; anonymous and file pages; swap; huge pages. Rows add up to the "
+		"total.\n\n"
 		"An object is a file, or what unnamed memory is used for: [heap], the arenas and "
 		"large blocks of glibc's malloc, stacks of threads, zero variables of a library "
 		"([bss]), [anon] for the rest. Column # is the number of its mappings. Where the "
 		"process may be read, its own structures tell these; in a saved text the shape of "
 		"the list does. A mapping counts as a whole.\n\n"
-		"FILE is a text of /proc/PID/smaps, maps or smaps_rollup, from any machine. What in "
-		"it cannot be understood is told. With --since rows show what changed; objects and "
-		"categories are compared by name, mappings by name and address.\n\n"
+		"FILE is a text of /proc/PID/smaps, maps or smaps_rollup, from any machine. What "
+		"in it cannot be understood is told. With --since rows show what changed; objects "
+		"and categories are compared by name, mappings by name and address.\n\n"
 		"The process is neither stopped nor changed; figures of a busy one are of slightly "
 		"different moments. To look at processes of others takes root.",
 	.examples = examples,
-	.see_also = "memtrack(1), memtrack-report(1), proc(5)",
+	.see_also = "memtrack(1), memtrack-meminfo(1), memtrack-report(1), proc(5)",
 	.run = run,
 };

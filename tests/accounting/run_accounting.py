@@ -338,6 +338,232 @@ def names_find_processes(b):
              % tuple(sorted((other.pid, again.pid))))
 
 
+# ---- meminfo ----
+
+FIELDS = ("Rss", "Pss", "Shared_Clean", "Shared_Dirty", "Private_Clean", "Private_Dirty", "Swap", "SwapPss")
+
+
+def made(*mappings, without=()):
+    """A text of smaps: (line, kB of each of FIELDS)."""
+    return "".join(line + "\n" + "".join("%s: %d kB\n" % (f, n) for f, n in zip(FIELDS, numbers) if f not in without)
+                   for line, *numbers in mappings)
+
+
+MADE = (("400000-500000 r-xp 0 8:1 5  /usr/bin/prog", 100, 40, 60, 0, 30, 10, 0, 0),
+        ("500000-600000 rw-p 0 0:0 0  [heap]", 200, 200, 0, 0, 4, 196, 8, 8),
+        ("700000-800000 rw-s 0 0:1 9  /dev/shm/x", 80, 40, 0, 80, 0, 0, 16, 4),
+        ("7ffc00000000-7ffc00100000 rw-p 0 0:0 0  [stack]", 20, 20, 0, 0, 8, 12, 0, 0))
+
+
+def table(text):
+    """Rows of the first table of meminfo: {name: cells}."""
+    rows = {}
+    for line in text.splitlines():
+        cells = re.split(r" {2,}", line.strip())
+        if len(cells) == 8:
+            rows[cells[0]] = cells[1:]
+    return rows
+
+
+@test
+def the_table_and_its_total(b):
+    """C183: the total of Pss has SwapPss in it, and the column is called so."""
+    text = b.good("meminfo", b.write("smaps", made(*MADE))).stdout
+    b.expect("heads", re.split(r" {2,}", text.splitlines()[1].strip()),
+             ["Pss", "private dirty", "private clean", "shared dirty", "shared clean", "SwapPss", "Rss"])
+    b.expect("rows", list(table(text)), ["Native Heap", "Stack", "Shared memory", "Program", "TOTAL"])
+    b.expect("heap", table(text)["Native Heap"], ["200 KiB", "196 KiB", "4.0 KiB", "0", "0", "8.0 KiB", "200 KiB"])
+    b.expect("total", table(text)["TOTAL"], ["312 KiB", "218 KiB", "42.0 KiB", "80.0 KiB", "60.0 KiB", "12.0 KiB", "400 KiB"])
+    b.expect_in("summary", "TOTAL SWAP PSS  12.0 KiB", text)
+    text = b.good("meminfo", b.write("old", made(*MADE, without=("SwapPss",)))).stdout
+    b.expect("heads", re.split(r" {2,}", text.splitlines()[1].strip())[5], "Swap")
+    b.expect("total", table(text)["TOTAL"][0], "300 KiB")
+    b.expect("TOTAL SWAP", bool(re.search(r"^TOTAL SWAP +24\.0 KiB$", text, re.M)), True)
+
+
+@test
+def the_summary(b):
+    """C184: Private Other is all private memory but that of the rows above it, System the rest of the total Pss."""
+    document = b.json("meminfo", b.write("smaps", made(*MADE)))
+    rows = {row["name"]: row["pss_bytes"] >> 10 for row in document["summary"]["rows"]}
+    b.expect("rows", rows, {"Native Heap": 196, "Code": 40, "Stack": 12, "Graphics": 0,
+                            "Private Other": 260 - 196 - 40 - 12, "System": 312 - 260})
+    b.expect("total", document["summary"]["total_pss_bytes"], 312 << 10)
+    b.expect("rss", sum(row.get("rss_bytes", 0) for row in document["summary"]["rows"]), 400 << 10)
+    android = b.json("meminfo", b.write("a", made(("1000-2000 rw-p 0 0:0 0  [anon:dalvik-main space]", 30, 30, 0, 0, 10, 20, 0, 0))))
+    b.expect("Java", [(r["name"], r["pss_bytes"] >> 10) for r in android["summary"]["rows"]][:2],
+             [("Java Heap", 20), ("Native Heap", 0)])
+
+
+@test
+def a_process_by_category(b):
+    child, _ = b.shapes()
+    stop(child.pid)
+    kernel, ours = still(child.pid, lambda: b.json("meminfo", child.pid))
+    check_sums(b, "process", kernel, {"total": ours["total"], "rows": ours["categories"]})
+    b.expect("summary", sum(row["pss_bytes"] for row in ours["summary"]["rows"]), ours["summary"]["total_pss_bytes"])
+    b.expect("threads", ours["status"]["threads"], 2)
+    with open("/proc/%d/status" % child.pid, encoding="utf-8") as f:
+        status = dict(line.split(":", 1) for line in f)
+    b.expect("page tables", ours["status"]["page_tables_bytes"], int(status["VmPTE"].split()[0]) << 10)
+    b.expect("gpu", (ours["gpu"]["regions"], ours["gpu"]["dmabufs"]), ([], 0))
+    text = b.good("meminfo", child.pid).stdout
+    b.expect_in("verdict", "process %d (shapes): Pss " % child.pid, text.splitlines()[0])
+    b.expect_in("verdict", "most of it: Native Heap", text.splitlines()[0])
+    b.expect_in("status", "\nthreads 2, page tables ", text)
+    b.good("maps", child.pid, "--raw", "-o", "saved")
+    b.expect("saved", b.json("meminfo", "saved")["total"]["rss_bytes"], ours["total"]["rss_bytes"])
+    rows = list(csv.DictReader(io.StringIO(b.good("meminfo", child.pid, "--csv").stdout)))
+    b.expect("CSV", (rows[-1]["kind"], int(rows[-1]["rss_bytes"])), ("TOTAL", ours["total"]["rss_bytes"]))
+
+
+@test
+def saved_sums_and_machines(b):
+    child, _ = b.shapes()
+    stop(child.pid)
+    with open("/proc/%d/smaps_rollup" % child.pid, "rb") as f:
+        document = b.json("meminfo", b.write("rollup", f.read()))
+    b.expect("rss", document["total"]["rss_bytes"], rollup(child.pid)["Rss"])
+    b.expect("no categories", ("categories" in document, document["warnings"]),
+             (False, ["this is a smaps_rollup text: sums, without mappings"]))
+    text = "".join("%s:   %d kB\n" % line for line in (
+        ("MemTotal", 1000), ("MemFree", 300), ("MemAvailable", 600), ("Buffers", 10), ("Cached", 250), ("SwapCached", 1),
+        ("SwapTotal", 99), ("Shmem", 50), ("AnonPages", 200), ("SReclaimable", 30), ("SUnreclaim", 20)))
+    document = b.json("meminfo", b.write("machine", text))
+    parts = {name: value >> 10 for name, value in document["parts"].items()}
+    b.expect("parts", parts, {"free_bytes": 300, "anon_bytes": 200, "page_cache_bytes": 200, "buffers_bytes": 10, "shmem_bytes": 50,
+                              "swap_cached_bytes": 1, "slab_reclaimable_bytes": 30, "slab_unreclaimable_bytes": 20})
+    b.expect("rest", document["rest_bytes"] >> 10, 1000 - 811)
+    b.expect_in("text", "60.0 % of memory is available", b.good("meminfo", "machine").stdout)
+    live = b.json("meminfo", "--system")
+    b.expect("live", sum(live["parts"].values()) + live["rest_bytes"], live["total_bytes"])
+    b.expect_in("csv", "\nfree_bytes,", b.good("meminfo", "--system", "--csv").stdout)
+
+
+@test
+def the_list_of_all_processes(b):
+    child, _ = b.shapes()
+    stop(child.pid)
+    kernel, ours = still(child.pid, lambda: b.json("meminfo", "--all"))
+    mine = [p for p in ours["processes"] if p["pid"] == child.pid][0]
+    b.expect("rss", mine["rss_bytes"], kernel["Rss"])
+    # these move with others that map the same pages
+    b.expect("pss, uss", [abs(mine["pss_bytes"] - kernel["Pss"]) <= 64 << 10,
+                          abs(mine["uss_bytes"] - kernel["Private_Clean"] - kernel["Private_Dirty"]) <= 64 << 10], [True] * 2)
+    b.expect("command", mine["command"], b.build + "/tests/accounting/shapes")
+    pss = [p.get("pss_bytes", 0) for p in ours["processes"]]
+    b.expect("order", pss, sorted(pss, reverse=True))
+    b.expect("total", sum(pss), ours["total"]["pss_bytes"])
+    text = b.good("meminfo", "--all", "--top=1", "--sort=rss").stdout.splitlines()
+    b.expect("lines", [line.split()[-1] for line in text[-3:-1]], ["more)", "TOTAL"])
+    b.expect_in("machine", "RAM: ", text[-1])
+    rows = list(csv.DictReader(io.StringIO(b.good("meminfo", "--all", "--csv").stdout)))
+    b.expect("CSV", [r["rss_bytes"] for r in rows if r["pid"] == str(child.pid)], [str(kernel["Rss"])])
+
+
+@test
+def control_groups(b):
+    child, _ = b.shapes()
+    below = os.path.join(b.dir, "v2", "below")
+    os.makedirs(below)
+    os.mkdir(os.path.join(b.dir, "v1"))
+    for name, text in (("v2/memory.current", "1048576\n"), ("v2/memory.peak", "2097152\n"), ("v2/memory.max", "max\n"),
+                       ("v2/memory.stat", "anon 524288\nfile 400000\nshmem 100000\nkernel_stack 4096\nslab_reclaimable 8192\n"),
+                       ("v2/memory.events", "low 0\noom_kill 2\n"), ("v2/cgroup.procs", "0\n"),
+                       ("v2/below/cgroup.procs", "%d\n" % child.pid),
+                       ("v1/memory.usage_in_bytes", "1000000\n"), ("v1/memory.limit_in_bytes", "4194304\n"),
+                       ("v1/memory.stat", "cache 1\ntotal_cache 500000\ntotal_rss 300000\ntotal_shmem 200000\n"),
+                       ("v1/memory.kmem.usage_in_bytes", "150000\n"), ("v1/cgroup.procs", "")):
+        b.write(name, text)
+    v2 = b.json("meminfo", "--cgroup=v2")
+    b.expect("v2", (v2["version"], v2["total_bytes"], v2["parts"]), (2, 1048576, {
+        "anon_bytes": 524288, "page_cache_bytes": 300000, "shmem_bytes": 100000, "slab_reclaimable_bytes": 8192,
+        "kernel_stack_bytes": 4096}))
+    b.expect("rest", v2["rest_bytes"], 1048576 - 524288 - 400000 - 12288)
+    b.expect("facts", v2["facts"], {"peak_bytes": 2097152, "oom_kills": 2})
+    b.expect("processes", [p["pid"] for p in v2["processes"]], [child.pid])
+    v1 = b.json("meminfo", "--cgroup=v1")
+    b.expect("v1", (v1["version"], v1["parts"], v1["rest_bytes"], v1["facts"], v1["processes"]), (1, {
+        "anon_bytes": 300000, "page_cache_bytes": 300000, "shmem_bytes": 200000, "kernel_bytes": 150000}, 50000,
+        {"limit_bytes": 4194304}, []))
+    text = b.good("meminfo", "--cgroup=v2").stdout
+    b.expect_in("verdict", "control group 'v2': 1.0 MiB, without a limit; 2 processes were killed for memory; most is "
+                "anonymous (50.0 %)", text.splitlines()[0])
+    b.expect_in("verdict", "977 KiB of 4.0 MiB", b.good("meminfo", "--cgroup=v1").stdout)
+
+
+def readings(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@test
+def a_process_is_watched(b):
+    child, _ = b.shapes()
+    watch = b.start(b.memtrack, "meminfo", str(child.pid), "--watch=20ms", "--json")
+    first = json.loads(watch.stdout.readline())
+    child.stdin.write("x\n")
+    child.stdin.flush()
+    child.stdout.readline()
+    end = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < end:
+        now = json.loads(watch.stdout.readline())
+        if now["pss_bytes"] >= first["pss_bytes"] + (4 << 20):
+            break
+    b.expect("it grew", now["anon_bytes"] >= first["anon_bytes"] + (4 << 20), True)
+    b.expect("time", now["elapsed_ns"] > first["elapsed_ns"], True)
+    child.stdin.close() # it ends, and so does the watch
+    rest, _ = watch.communicate(timeout=TIMEOUT_S)
+    b.expect("status", watch.returncode, 0)
+    readings(rest)
+
+
+@test
+def a_watch_ends_as_it_is_told(b):
+    child, _ = b.shapes()
+    done = b.good("meminfo", child.pid, "--watch=10ms", "-n", 3)
+    lines = done.stdout.splitlines()
+    b.expect("lines", (len(lines), lines[0].split()), (5, ["time", "Pss", "+/-", "Rss", "Uss", "swap"]))
+    if not re.match(r"process \d+ \(shapes\): Pss went from .* to .* in .*, lowest .*, highest .*  [_.,=+*#-]{3}$", lines[-1]):
+        b.problems.append("verdict: %r" % lines[-1])
+    rows = list(csv.DictReader(io.StringIO(b.good("meminfo", child.pid, "--watch=10ms", "-n", 2, "--csv").stdout)))
+    b.expect("CSV", [int(r["pid"]) for r in rows], [child.pid] * 2)
+    watch = b.start(b.memtrack, "meminfo", str(child.pid), "--watch=20ms")
+    for _ in range(2):
+        watch.stdout.readline()
+    watch.send_signal(signal.SIGINT)
+    rest, _ = watch.communicate(timeout=TIMEOUT_S)
+    b.expect("interrupted", watch.returncode, 0)
+    b.expect_in("verdict", "Pss went from", rest.splitlines()[-1])
+    watch = b.start(b.memtrack, "meminfo", str(child.pid), "--watch=20ms")
+    watch.stdout.readline()
+    child.kill()
+    rest, _ = watch.communicate(timeout=TIMEOUT_S)
+    b.expect("ended", watch.returncode, 0)
+    b.expect_in("verdict", "(shapes) has ended: Pss went from", rest.splitlines()[-1])
+
+
+@test
+def what_meminfo_cannot_do_is_told(b):
+    for args, status, why in (
+            (("4194400",), 1, "memtrack: there is no process 4194400\n"),
+            (("4194400", "--watch=1s"), 1, "memtrack: there is no process 4194400\n"),
+            ((b.write("maps", "1000-2000 rw-p 0 0:0 0 /a\n"),), 1, "memtrack: '%s/maps' is a maps text: it tells addresses, not "
+             "how much memory is used; 'memtrack maps' shows it\n" % b.dir),
+            (("maps", "--watch=1s"), 1, "memtrack: --watch is for processes: 'maps' is a file\n"),
+            (("--cgroup=/no/such/group",), 1, "memtrack: there is no control group '/no/such/group' with the memory controller, "
+             "neither as a folder nor below /sys/fs/cgroup\n"),
+            (("--cgroup=.",), 1, "memtrack: '.' is no control group with the memory controller: it has neither memory.current nor "
+             "memory.usage_in_bytes\n"),
+            ((), 2, "memtrack: meminfo: missing operand (PID|FILE), or --all, --cgroup or --system; see 'memtrack meminfo --help'\n"),
+            (("1", "--all"), 2, "memtrack: meminfo: an operand, --all, --cgroup and --system exclude each other; see "
+             "'memtrack meminfo --help'\n"),
+            (("--all", "--watch=1s"), 2, "memtrack: meminfo: --watch is for one process; see 'memtrack meminfo --help'\n"),
+            (("1", "--watch=1ms"), 2, "memtrack: meminfo: --watch needs 10ms or more; see 'memtrack meminfo --help'\n"),
+            (("1", "--readings=3"), 2, "memtrack: meminfo: --readings is for --watch; see 'memtrack meminfo --help'\n")):
+        done = b.run("meminfo", *args)
+        b.expect(args, (done.returncode, done.stdout, done.stderr), (status, "", why))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
