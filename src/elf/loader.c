@@ -139,8 +139,19 @@ int mt_loader_start_block(struct mt_start_block *ret_block)
 	char **end = ret_block->envp;
 	while (*end)
 		end++;
-	ret_block->auxv = (const Elf64_auxv_t *)(end + 1);
+	/* the loader takes variables out of a set-uid program's environment: more than one NULL */
+	while (!*end)
+		end++;
+	ret_block->auxv = (const Elf64_auxv_t *)end;
 	return 0;
+}
+
+int mt_loader_is_secure(const Elf64_auxv_t *auxv)
+{
+	for (; auxv && auxv->a_type != AT_NULL; auxv++)
+		if (auxv->a_type == AT_SECURE)
+			return auxv->a_un.a_val != 0;
+	return 1;
 }
 
 void mt_loader_init(const struct mt_start_block *block, int pid)

@@ -24,6 +24,9 @@ int mt_loader_start_block(struct mt_start_block *ret_block);
 /* Value of an auxv entry, or 0. */
 uintptr_t mt_loader_auxv(const Elf64_auxv_t *auxv, uint64_t type);
 
+/* 1: the program has more rights than its caller, or nobody says that it has not. */
+int mt_loader_is_secure(const Elf64_auxv_t *auxv);
+
 /* Value of NAME in envp, or NULL. */
 const char *mt_loader_env(char **envp, const char *name);
 

@@ -21,7 +21,6 @@ static const char *range_text(void)
 						: "Numerical result out of range";
 }
 
-/* Where nothing else is said, files go where state files go. */
 static void set_path(char *path, const char *directory, const char *name)
 {
 	struct mt_fmt f;
@@ -37,7 +36,6 @@ int mt_check_read_environment(char **envp, const char *program, struct mt_check_
 {
 	const struct mt_check_listener listener = {program, range_text(), say, NULL};
 	const char *text = mt_loader_env(envp, MT_CHECK_VARIABLE);
-	char directory[MT_CHECK_PATH_MAX];
 	uint32_t *mode = &mt_rt.options.wishes.mode;
 	int is_asked_for = text && *text;
 	if (!is_asked_for && *mode == MT_MODE_CHECK) {
@@ -47,7 +45,7 @@ int mt_check_read_environment(char **envp, const char *program, struct mt_check_
 	if (!is_asked_for)
 		return 0;
 	*mode = MT_MODE_CHECK;
-	mt_log_begin();
+	mt_log_begin(envp);
 	int err =
 		mt_provider.has_sanitizer ? -MT_EINVAL : mt_check_options_read(text, &listener, o);
 	if (mt_provider.has_sanitizer)
@@ -59,8 +57,14 @@ int mt_check_read_environment(char **envp, const char *program, struct mt_check_
 		mt_log_end();
 		return err;
 	}
-	mt_options_directory(envp, directory, sizeof(directory));
-	set_path(o->record_file, directory, "record_allocs.txt");
-	set_path(o->dump_prefix, directory, "backtrace_heap");
 	return 1;
+}
+
+void mt_check_choose_paths(char **envp, const char *private, struct mt_check_options *o)
+{
+	char directory[MT_CHECK_PATH_MAX];
+	if (!private)
+		mt_options_directory(envp, directory, sizeof(directory));
+	set_path(o->record_file, private ? private : directory, "record_allocs.txt");
+	set_path(o->dump_prefix, private ? private : directory, "backtrace_heap");
 }

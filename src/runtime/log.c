@@ -427,18 +427,14 @@ static int open_sink(const char *text)
 	return mt_str_equal(text, "stderr") ? 0 : -MT_EINVAL;
 }
 
-void mt_log_begin(void)
+void mt_log_begin(char **envp)
 {
-	struct mt_start_block block;
-	const char *sink = NULL, *prefix = NULL;
+	const char *sink = mt_loader_env(envp, "MEMTRACK_LOG");
+	const char *prefix = mt_loader_env(envp, "MEMTRACK_LOG_PREFIX");
 	if (out.is_begun)
 		return;
 	out.is_begun = 1;
 	out.stderr_identity = mt_sys_file_identity(2);
-	if (!mt_loader_start_block(&block)) {
-		sink = mt_loader_env(block.envp, "MEMTRACK_LOG");
-		prefix = mt_loader_env(block.envp, "MEMTRACK_LOG_PREFIX");
-	}
 	if (!sink || !*sink)
 		sink = "stderr";
 	int err = open_sink(sink);

@@ -17,8 +17,8 @@
 
 enum mt_log_level { MT_LOG_INFO = 0, MT_LOG_ERROR = 1 };
 
-/* Opens the sink that the environment asks for; not again in the same process. Start-up. */
-void mt_log_begin(void);
+/* Opens the sink that envp asks for; not again in the same process. Start-up. */
+void mt_log_begin(char **envp);
 
 /* In a forked child: it keeps no duplicate, see log.c. Nothing if there is no log. */
 void mt_log_forked(void);

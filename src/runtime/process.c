@@ -141,7 +141,7 @@ static int read_wishes(struct mt_start_block *block)
 	error[0] = 0;
 #ifdef MT_BUILD_WRAP
 	/* a program with more rights than its caller does not believe the caller's variables */
-	if (mt_loader_auxv(block->auxv, AT_SECURE))
+	if (mt_loader_is_secure(block->auxv))
 		err = -MT_EINVAL;
 #else
 	enum mt_programs_say say = mt_programs_ask(block, error, sizeof(error));
@@ -210,12 +210,15 @@ static int start(void)
 	arm_wipe();
 	mt_rt.notifier_patched = (uint64_t)mt_modules_patch_notifier();
 	err = begin(&block);
+	int is_secure = mt_loader_is_secure(block.auxv);
 #ifndef MT_BUILD_WRAP
-	if (!err)
+	if (!err && !is_secure) /* what such a caller wants is handed on to nobody */
 		mt_exec_remember(environment);
 #endif
-	if (!err && mt_rt.options.wishes.mode == MT_MODE_CHECK)
+	if (!err && mt_rt.options.wishes.mode == MT_MODE_CHECK) {
+		mt_check_choose_paths(block.envp, is_secure ? mt_rt.state_dir : NULL, &check);
 		err = mt_check_begin(&check, block.argc ? block.argv[0] : "");
+	}
 	if (!err) {
 		mt_guard_begin();
 		mt_guard_describe();

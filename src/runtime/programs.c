@@ -29,7 +29,7 @@
 
 #define LOADER_LIST "/etc/ld.so.preload"
 
-enum { LOADER_LIST_MAX = 4096, LINES_MAX = 4, WRITABLE_BY_OTHERS = 022, TAG_SEED = 0x656e };
+enum { LOADER_LIST_MAX = 4096, LINES_MAX = 6, WRITABLE_BY_OTHERS = 022, TAG_SEED = 0x656e };
 enum { TYPE_MASK = 0170000, TYPE_REGULAR = 0100000 };
 
 /* Our dynamic section: how the loader's list names us. */
@@ -209,8 +209,8 @@ static char *line_of(char **envp, const char *name)
 
 static void make_environment(const struct mt_program *section, char **envp, int secure)
 {
-	char *dir = secure ? NULL : line_of(envp, "MEMTRACK_DIR");
-	char *temp = secure ? NULL : line_of(envp, "TMPDIR");
+	static const char *const names[] = {"MEMTRACK_DIR", "TMPDIR", "MEMTRACK_LOG",
+					    "MEMTRACK_LOG_PREFIX"};
 	uint32_t n = 0;
 	if (section->options.len) {
 		set_line(programs.words, sizeof(programs.words),
@@ -222,10 +222,11 @@ static void make_environment(const struct mt_program *section, char **envp, int 
 			 section->check);
 		programs.envp[n++] = programs.check;
 	}
-	if (dir)
-		programs.envp[n++] = dir;
-	if (temp)
-		programs.envp[n++] = temp;
+	for (size_t i = 0; !secure && i < MT_ARRAY_LEN(names); i++) {
+		char *line = line_of(envp, names[i]);
+		if (line)
+			programs.envp[n++] = line;
+	}
 	programs.envp[n] = NULL;
 }
 
@@ -262,7 +263,7 @@ static enum mt_programs_say look_up(long len, const struct mt_start_block *block
 
 enum mt_programs_say mt_programs_ask(const struct mt_start_block *block, char *error, size_t bytes)
 {
-	int secure = mt_loader_auxv(block->auxv, AT_SECURE) != 0;
+	int secure = mt_loader_is_secure(block->auxv);
 	enum way way = WAY_SYSTEM;
 	const char *asked = NULL;
 	*error = 0;

@@ -112,6 +112,14 @@ def check_mode_can_be_asked_for(b):
     b.expect_tracked("a mistake", p.pid, False)
 
 
+def the_log_of_a_listed_program_goes_where_the_user_says(b):
+    p = b.run([b.subject], b.write("c", SUBJECT + "check = leak_track\n"),
+              env={"MEMTRACK_LOG": "file:" + b.path("log"), "MEMTRACK_LOG_PREFIX": "none", "MEMTRACK_DIR": b.work})
+    b.expect("status and stderr", (p.status, p.err), (7, ""))
+    with open(b.path("log")) as f:
+        b.expect_in("log", "+++ %s leaked block of size 1234 at " % b.subject, f.readline()[:60 + len(b.subject)])
+
+
 def check_mode_follows_into_an_empty_environment(b):
     p = b.run(["env", "-i", b.subject], env={"LIBC_DEBUG_MALLOC_OPTIONS": "guard"})
     b.expect("status and stderr", (p.status, p.err), (7, ""))
@@ -286,6 +294,7 @@ sys.exit(main([
     a_part_of_the_name_is_not_enough,
     a_mistake_in_its_section_leaves_the_program_alone,
     check_mode_can_be_asked_for,
+    the_log_of_a_listed_program_goes_where_the_user_says,
     check_mode_follows_into_an_empty_environment,
     mistakes_elsewhere_are_counted,
     only_processes_of_the_user,

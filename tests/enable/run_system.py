@@ -129,7 +129,8 @@ def programs_with_more_rights_believe_nobody(b):
     everything = {"MEMTRACK_MODE": "full", "MEMTRACK_OPTIONS": "output=/etc/passwd", "MEMTRACK_STATE_DIR": b.work,
                   "MEMTRACK_CONFIG": b.write("c", "[*]\nsecure = yes\n"), "LIBC_DEBUG_MALLOC_OPTIONS": "guard"}
     known = states()
-    for env in (everything, {"MEMTRACK_MODE": "full"}, {"MEMTRACK_MODE": "leak_report"}, {}):
+    # the loader takes TMPDIR out of their environment
+    for env in (everything, dict(everything, TMPDIR=b.work), {"MEMTRACK_MODE": "full"}, {"MEMTRACK_MODE": "leak_report"}, {}):
         p = system.run(NOBODY + with_variables(env) + [rights])
         b.expect("status and stderr", (p.status, p.err), (7, ""))
         b.expect("rights", (p.value("user"), p.value("secure")), ("0", "1"))
@@ -154,6 +155,40 @@ def programs_with_more_rights_believe_nobody(b):
     system.tool("enable", "other", "--secure")
     p = system.run(NOBODY + ["bash", "-c", "exec -a other " + rights])
     b.expect_tracked("rights by argv[0]", int(p.value("pid")), False)
+
+
+def programs_with_more_rights_are_checked_where_the_file_says_so(b):
+    """Set-uid to another user than root, too; the caller chooses variables, working directory and signals, and gets nothing."""
+    system = System(b)
+    rights = program(b, "rights", 0o755)
+    os.chown(rights, 65534, 65534)
+    os.chmod(rights, 0o4755)
+    caller = ["setpriv", "--reuid=1", "--regid=1", "--clear-groups"]
+    if system.run(caller + [rights]).value("secure") != "1":
+        raise Skip("set-uid bits have no effect here")
+    here = b.path("here")
+    os.mkdir(here)
+    os.chmod(here, 0o777)
+    system.tool("enable", "--system-wide")
+    system.tool("enable", "rights", "--secure", "--check=backtrace guard record_allocs record_allocs_on_exit")
+    everything = {"MEMTRACK_MODE": "off", "MEMTRACK_OPTIONS": "check-signals=none", "MEMTRACK_STATE_DIR": here,
+                  "MEMTRACK_CONFIG": b.write("c", "[rights]\nenabled = no\n"), "LIBC_DEBUG_MALLOC_OPTIONS": "leak_track verbose",
+                  "MEMTRACK_DIR": here, "TMPDIR": here, "MEMTRACK_LOG": "file:%s/log" % here, "MEMTRACK_LOG_PREFIX": "none"}
+    for env in ({}, everything):
+        p = system.run(caller + with_variables(env) + [rights, "damage", "raise", "46", "raise", "47"], cwd=here)
+        pid = int(p.value("pid"))
+        b.expect("status", (p.status, p.value("user"), p.value("secure")), (7, "65534", "1"))
+        lines = [line for line in p.err.splitlines() if "+++" in line]
+        b.expect("lines with %s" % env, (len(lines), lines and lines[0].startswith("malloc_debug: +++ ALLOCATION 0x")), (1, True))
+        b.expect_in("report", " SIZE 24 HAS A CORRUPTED REAR GUARD", p.err)
+        b.expect("files of the caller", os.listdir(here), [])
+        [state] = b.files_of(pid)
+        folder = os.path.dirname(state)
+        b.expect_in("place of the state", "/dev/shm/memtrack-65534-0-", state)
+        b.expect("its owner and mode", (os.stat(folder).st_uid, os.stat(folder).st_mode & 0o777), (65534, 0o700))
+        b.expect("its files", sorted(f.replace(str(pid), "PID") for f in os.listdir(folder)),
+                 ["PID.1.mtk", "backtrace_heap.PID.txt", "record_allocs.txt", "record_allocs.txt.PID"])
+        b.expect("mode", b.state_of(pid).mode, 4)
 
 
 def what_is_wrong_only_in_the_real_list_is_taken_back(b):
@@ -206,6 +241,7 @@ TESTS = [
     a_named_program_is_tracked_and_no_other,
     without_a_file_nobody_is_tracked,
     programs_with_more_rights_believe_nobody,
+    programs_with_more_rights_are_checked_where_the_file_says_so,
     what_is_wrong_only_in_the_real_list_is_taken_back,
     another_library_that_is_missing_stops_the_change,
     a_file_of_somebody_else_names_nobody,

@@ -3,8 +3,9 @@
  * A program that a configuration file may name. Says who it is and waits for the end of its input
  * when asked to; allocates a block that it keeps.
  *
- *   subject [wait] [fork] [exec PROGRAM]
+ *   subject [wait] [fork] [damage] [raise SIGNAL] [exec PROGRAM]
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,22 @@ static void fork_one(void)
 	waitpid(pid, NULL, 0);
 }
 
+/* Writes behind a block. */
+static void damage(void)
+{
+	volatile char *volatile block = malloc(24);
+	block[24] = 1;
+	free((void *)block);
+}
+
+/* What a signal asks for is done by the next call. */
+static void raise_and_allocate(int number)
+{
+	raise(number);
+	char *volatile block = malloc(77);
+	free(block);
+}
+
 int main(int argc, char **argv)
 {
 	static char *volatile kept;
@@ -40,6 +57,10 @@ int main(int argc, char **argv)
 				;
 		else if (!strcmp(argv[i], "fork"))
 			fork_one();
+		else if (!strcmp(argv[i], "damage"))
+			damage();
+		else if (!strcmp(argv[i], "raise") && i + 1 < argc)
+			raise_and_allocate(atoi(argv[++i]));
 		else if (!strcmp(argv[i], "exec") && i + 1 < argc)
 			execl(argv[i + 1], argv[i + 1], (char *)NULL);
 	}
