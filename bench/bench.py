@@ -172,7 +172,7 @@ def parse():
     options.tools = choose(TOOLS, options.tools or usual, 'tool')
     options.metrics = choose(figures.METRICS, options.metrics, 'metric')
     names = [name for name in WORKLOADS if not (options.must or options.modes) or name in WALL_BARS]
-    names += [name for name in COSTS if not options.modes or name.startswith(('stats', 'sample'))]
+    names += [name for name in COSTS if not options.modes or name.startswith(('stats', 'sample', 'record'))]
     options.workloads = choose([*WORKLOADS, *COSTS], options.workloads or ','.join(names), 'workload')
     return options
 

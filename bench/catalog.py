@@ -34,9 +34,12 @@ TOOLS = {
     'memtrack-run': (True, '{build}/memtrack', '{build}/memtrack run -o $OUT/run.mtk -- {}'),
     'memtrack-guard': (False, '{build}/libmemtrack.so', CHECK % 'guard'),
     'memtrack-fill': (False, '{build}/libmemtrack.so', CHECK % 'free_track fill'),
+    'memtrack-backtrace': (False, '{build}/libmemtrack.so', CHECK % 'backtrace'),
     'memtrack-check': (False, '{build}/libmemtrack.so', CHECK % 'guard free_track fill verify_pointers backtrace'),
     'asan': (False, '{asan}', 'LD_PRELOAD={asan} ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0:log_path=$OUT/asan {}'),
     'memcheck': (False, 'valgrind', 'valgrind -q --log-file=$OUT/memcheck {}'),
+    'efence': (False, '/usr/lib/libefence.so.0.0', 'LD_PRELOAD=/usr/lib/libefence.so.0.0 EF_ALLOW_MALLOC_0=1 {}'),
+    'duma': (False, '/usr/lib/libduma.so.0.0.0', 'LD_PRELOAD=/usr/lib/libduma.so.0.0.0 {}'),
     'lsan': (False, '{lsan}', 'LD_PRELOAD={lsan} LSAN_OPTIONS=exitcode=0:log_path=$OUT/lsan {}'),
     'heaptrack': (True, 'heaptrack', 'prlimit --as=8000000000 heaptrack -o $OUT/heaptrack {}'),
 }
@@ -69,6 +72,12 @@ COSTS = {
                    'the same as pair-hot, sampling at 512 KiB'),
     'sample-4k-hot': ('0', '{bin}/mb hot 1 6000000 16', 'memtrack-sample-4k', 15, 'added_pair_ns', 40,
                       'the same as pair-hot, sampling at 4 KiB'),
+    'sample-4t': ('01', '{bin}/mb hot 4 12000000 64', 'memtrack-sample', 15, 'added_pair_ns', None,
+                  'sampling at 512 KiB in each of four threads'),
+    'record-hot': ('01', '{bin}/mb hot 1 6000000 16', 'memtrack-record', 15, 'added_pair_ns', None,
+                   'the same as pair-hot in recording mode, with the process that writes the recording'),
+    'record-4t': ('01', '{bin}/mb hot 4 12000000 64', 'memtrack-record', 15, 'added_pair_ns', None,
+                  'the same in each of four threads'),
     'start': ('0', '/bin/true', 'memtrack', 40, 'added_ms', 3, 'ms added to the run of `true` by the library'),
     'start-run': ('01', '/bin/true', 'memtrack-run', 40, 'whole_ms', 20, 'ms for `memtrack run true` in all'),
     'block': ('0', '{bin}/many 100 %d' % BLOCKS, 'memtrack', 3, 'block_bytes', 48,
@@ -81,4 +90,5 @@ COSTS = {
                       'MiB of memory for that report'),
 }
 # The cost of one, as a multiple of the other's, may be at most this.
-RELATIVE_BARS = {'pair-2t': ('pair-hot', 1.3), 'stats-2t': ('stats-hot', 1.3), 'stats-4t': ('stats-hot', 1.3)}
+RELATIVE_BARS = {'pair-2t': ('pair-hot', 1.3), 'stats-2t': ('stats-hot', 1.3), 'stats-4t': ('stats-hot', 1.3),
+                 'sample-4t': ('sample-hot', 1.3), 'record-4t': ('record-hot', 1.3)}
