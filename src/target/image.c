@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "core/cc.h"
+#include "target/image_keeper.h"
 #include "target/image_process.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ void mt_image_close(struct mt_image *im)
 {
 	if (!im)
 		return;
+	mt_keeper_end(im->keeper);
 	if (im->mem_fd >= 0)
 		close(im->mem_fd);
 	free(im->window);
@@ -48,6 +50,12 @@ void mt_image_close(struct mt_image *im)
 
 const struct mt_image_facts *mt_image_facts(const struct mt_image *im)
 {
+	struct mt_image *now = (struct mt_image *)im; /* what time brings */
+
+	if (im->facts.source == MT_IMAGE_STOPPED)
+		now->facts.stop_ns = mt_keeper_now_ns() - im->began_ns;
+	if (im->facts.source == MT_IMAGE_COPY)
+		now->facts.faults_since = mt_image_faults(im->facts.pid) - im->faults_then;
 	return &im->facts;
 }
 

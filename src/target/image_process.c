@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "core/cc.h"
 #include "target/image_internal.h"
+#include "target/image_keeper.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -253,12 +254,32 @@ static void mark_wiped(struct mt_image *im)
 
 /* ---- opening ---- */
 
+/* Stops the process, or makes its copy; the tables of threads. */
+static int take_hold(struct mt_image *im, enum mt_image_source wanted, struct mt_err *err)
+{
+	struct mt_keeper_result r;
+	int code = mt_keeper_start(im->facts.pid, wanted == MT_IMAGE_COPY, im->arena, &im->keeper,
+				   &r, err);
+
+	if (code)
+		return code;
+	im->thread = r.threads;
+	im->thread_count = r.thread_count;
+	im->began_ns = r.began_ns;
+	im->facts.source = r.copy ? MT_IMAGE_COPY : MT_IMAGE_STOPPED;
+	im->facts.stop_ns = r.stop_ns;
+	im->faults_then = r.faults;
+	if (r.copy)
+		im->read_pid = r.copy;
+	return 0;
+}
+
 static int open_process(struct mt_image *im, enum mt_image_source wanted, struct mt_err *err)
 {
 	int code = check_program(im, err);
 
 	if (!code && wanted != MT_IMAGE_LIVE)
-		code = mt_err_set(err, -ENOTSUP, "processes cannot be stopped yet");
+		code = take_hold(im, wanted, err);
 	if (code)
 		return code;
 	code = read_maps(im);
