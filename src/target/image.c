@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "core/cc.h"
+#include "target/image_core.h"
 #include "target/image_keeper.h"
 #include "target/image_process.h"
 
@@ -40,6 +41,7 @@ void mt_image_close(struct mt_image *im)
 	if (!im)
 		return;
 	mt_keeper_end(im->keeper);
+	mt_core_free(im->core);
 	if (im->mem_fd >= 0)
 		close(im->mem_fd);
 	free(im->window);
@@ -174,12 +176,15 @@ static size_t read_small(struct mt_image *im, uint64_t address, uint8_t *to, siz
 	return done;
 }
 
-/* A read ended early: counts the page, if the mapping says that it should be there. */
+/*
+ * A read ended early: counts the page, if the mapping says that it should be there. What a core
+ * file lacks was counted when it was opened.
+ */
 static void note_short(struct mt_image *im, uint64_t address)
 {
 	const struct mt_mapping *m = mt_image_mapping_of(im, address);
 
-	if (m && m->in_image)
+	if (m && m->in_image && im->facts.source != MT_IMAGE_CORE)
 		mt_image_note_unreadable(im, address, 1);
 }
 

@@ -18,16 +18,22 @@ enum { HEADERS_MAX = 4096, NOTES_BYTES_MAX = 65536, SECTIONS_MAX = 100000 };
 
 int mt_image_file_open(const char *path, struct mt_image_file *ret_file)
 {
-	/* not to wait for what only has the name of a file */
-	mt_auto(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct mt_image_file f = {.fd = fd};
+	mt_auto(close) int fd = -1;
+	struct mt_image_file f = {.fd = -1};
 	struct stat st;
 	int code;
 
+	/* the path is as somebody else says: to open a device may do something */
+	if (stat(path, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
+	f.fd = fd;
 	f.bytes = (uint64_t)st.st_size;
 	f.inode = st.st_ino;
 	f.device = (uint32_t)major(st.st_dev) << 20 | (uint32_t)minor(st.st_dev);

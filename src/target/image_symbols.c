@@ -318,6 +318,8 @@ static int compare_names(const void *va, const void *vb)
 		return a->is_old ? 1 : -1;
 	if (a->is_weak_name != b->is_weak_name)
 		return a->is_weak_name ? 1 : -1;
+	if ((*a->text == '_') != (*b->text == '_'))
+		return *a->text == '_' ? 1 : -1;
 	return strcmp(a->text, b->text);
 }
 

@@ -135,6 +135,8 @@ static int open_image(char **argv, struct mt_image **ret_image, struct mt_err *e
 	static const char *const source[] = {"live", "stop", "copy"};
 	int at = 0;
 
+	if (!strcmp(argv[1], "core"))
+		return mt_image_open_core(argv[2], ret_image, err);
 	while (at < 3 && strcmp(argv[1], source[at]))
 		at++;
 	return mt_image_open_process(atoi(argv[2]), (enum mt_image_source)at, ret_image, err);
