@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/* memtrack leaks: blocks of a process that nothing can reach any more. */
+
+#include "cli/any_process.h"
+#include "cli/commands.h"
+#include "cli/find.h"
+#include "cli/load.h"
+#include "cli/output.h"
+#include "cli/report_options.h"
+#include "cli/tracked_blocks.h"
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "core/cc.h"
+#include "formats/mtk_read.h"
+#include "report/leaks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+struct leaks_options {
+	int is_json, roots, tagged;
+	uint64_t top, stack, error_exitcode;
+	bool contents, no_interior, unaligned;
+	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, verbose;
+	struct mt_text_list symbol_dirs, suppressions;
+	const char *output;
+};
+
+static const struct leaks_options defaults = {.top = UINT64_MAX, .stack = UINT64_MAX};
+
+enum { ROOTS_ALL, ROOTS_STRICT };
+enum { TAGGED_NONE, TAGGED_TOP, TAGGED_LOW, TAGGED_BOTH };
+
+static const struct mt_option options[] = {
+	{.name = "top",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = offsetof(struct leaks_options, top),
+	 .max = 1000000000,
+	 .help = "leaks to list; 0 lists all (default 20 in text, all in JSON)"},
+	{.name = "limit",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = offsetof(struct leaks_options, top),
+	 .max = 1000000000,
+	 .is_synonym = true,
+	 .help = "the same as --top=N"},
+	{.name = "contents",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct leaks_options, contents),
+	 .help = "show the first 32 bytes of each leak"},
+	{.name = "roots",
+	 .argument = "WHICH",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = offsetof(struct leaks_options, roots),
+	 .choices = "all|strict",
+	 .help = "where pointers count: all (the default; also mappings that the program made "
+		 "itself), or strict (globals, stacks, registers and thread-local memory, as "
+		 "LeakSanitizer)"},
+	{.name = "no-interior",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct leaks_options, no_interior),
+	 .help = "only pointers to the start of a block hold it"},
+	{.name = "tagged",
+	 .argument = "BITS",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = offsetof(struct leaks_options, tagged),
+	 .choices = "none|top|low|both",
+	 .help = "pointers may hold something else in their top byte, in their low three bits, "
+		 "or in both (default none)"},
+	{.name = "unaligned",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct leaks_options, unaligned),
+	 .help = "pointers may lie at any address, not at multiples of 8 only; slower"},
+	{.name = "stack",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = offsetof(struct leaks_options, stack),
+	 .max = MT_REPORT_STACK_MAX,
+	 .help = "frames of each call stack to show (default 16 in text, all in JSON)"},
+	MT_SYMBOL_OPTION_ENTRIES(struct leaks_options, ),
+	{.name = "suppressions",
+	 .argument = "FILE",
+	 .kind = MT_OPTION_LIST,
+	 .offset = offsetof(struct leaks_options, suppressions),
+	 .help = "leave out leaks that match, in LeakSanitizer's or Valgrind's format; may be "
+		 "given again"},
+	{.name = "no-builtin-suppressions",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct leaks_options, no_builtin_suppressions),
+	 .help = "list also memory that libc and libstdc++ lose by design"},
+	{.name = "error-exitcode",
+	 .argument = "N",
+	 .kind = MT_OPTION_NUMBER,
+	 .offset = offsetof(struct leaks_options, error_exitcode),
+	 .max = 255,
+	 .help = "exit with N when a block is lost"},
+	{.name = "json",
+	 .kind = MT_OPTION_SET,
+	 .offset = offsetof(struct leaks_options, is_json),
+	 .set_value = 1,
+	 .help = "write JSON"},
+	{.letter = 'v',
+	 .name = "verbose",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct leaks_options, verbose),
+	 .help = "list all files whose symbols cannot be used"},
+	{.letter = 'o',
+	 .name = "output",
+	 .argument = "FILE",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = offsetof(struct leaks_options, output),
+	 .help = "write to FILE instead of standard output"},
+	{0},
+};
+
+/* All that one search needs. */
+struct search {
+	const struct leaks_options *o;
+	const char *operand;
+	pid_t pid;
+	char *state; /* owned: path of the state file, NULL: the process is not tracked */
+	struct mt_image *im;
+	struct mt_image_facts facts; /* when all was read */
+	struct mt_known *known;      /* owned */
+	size_t knowns;
+	bool is_table;
+	struct mt_loaded loaded; /* the profile, if there is one */
+	struct mt_find find;
+	/* contents of leaks, copied: the process does not stand still for the symbols */
+	uint8_t (*contents)[MT_LEAKS_CONTENTS_MAX]; /* owned */
+	struct mt_map contents_at;                  /* address -> index in contents + 1 */
+};
+
+static void search_done(struct search *s)
+{
+	mt_find_done(&s->find);
+	mt_image_close(s->im);
+	mt_loaded_done(&s->loaded);
+	mt_map_done(&s->contents_at);
+	free(s->contents);
+	free(s->known);
+	free(s->state);
+}
+MT_AUTO_DEFINE_INPLACE(search, struct search, search_done)
+
+/* ---- what is looked at ---- */
+
+/* The state of the process, if it is tracked. */
+static int find_state(struct search *s, struct mt_err *err)
+{
+	mt_auto(mt_live_states) struct mt_live_states states = {0};
+
+	if (mt_live_states_find(&states))
+		return mt_err_no_memory(err);
+	for (size_t i = 0; i < states.count; i++)
+		if (states.item[i].is_running && states.item[i].header.pid == s->pid) {
+			free(s->state);
+			s->state = strdup(states.item[i].path);
+			if (!s->state)
+				return mt_err_no_memory(err);
+		}
+	return 0;
+}
+
+static int choose(struct search *s, struct mt_err *err)
+{
+	int code = mt_any_process(s->operand, &s->pid, err);
+
+	if (code < 0)
+		return code;
+	if (!code)
+		return mt_err_set(err, -EINVAL, "'%s' is neither a PID nor name:PROGRAM",
+				  s->operand);
+	return find_state(s, err);
+}
+
+static int open_image(struct search *s, struct mt_err *err)
+{
+	struct mt_err why = {0};
+	int code = mt_image_open_process(s->pid, MT_IMAGE_COPY, &s->im, &why);
+
+	if (code)
+		return mt_err_set(err, code, "%s", why.text);
+	if (why.text[0])
+		mt_complain("%s", why.text);
+	return 0;
+}
+
+/* ---- what the tracker knows ---- */
+
+/* The image, between two readings of the state. */
+static int read_all(struct search *s, struct mt_err *err)
+{
+	mt_auto(mt_profile) struct mt_profile *before = NULL;
+	struct mt_profile *after = NULL;
+	int code = 0;
+
+	if (s->state)
+		code = mt_mtk_read_addresses(s->state, &before, err);
+	if (!code)
+		code = open_image(s, err);
+	if (!code && s->state)
+		code = mt_mtk_read_addresses(s->state, &after, err);
+	if (code || !after)
+		return code;
+	if (mt_loaded_take(&s->loaded, after))
+		return mt_err_no_memory(err);
+	s->is_table = mt_tracked_is_table(after);
+	s->known = mt_tracked_blocks(before, after, &s->knowns);
+	return s->known ? 0 : mt_err_no_memory(err);
+}
+
+/* ---- the search ---- */
+
+static uint32_t flags_of(const struct leaks_options *o)
+{
+	return (o->no_interior ? 0 : MT_MARK_INTERIOR) | (o->unaligned ? MT_MARK_UNALIGNED : 0) |
+	       (o->tagged == TAGGED_TOP || o->tagged == TAGGED_BOTH ? MT_MARK_TOP_BYTE : 0) |
+	       (o->tagged == TAGGED_LOW || o->tagged == TAGGED_BOTH ? MT_MARK_LOW_BITS : 0);
+}
+
+static int copy_contents(struct search *s)
+{
+	const struct mt_fold *fold = &s->find.fold;
+
+	s->contents = mt_alloc_zero(fold->leaks, sizeof(*s->contents));
+	if (!s->contents)
+		return -ENOMEM;
+	for (size_t i = 0; i < fold->leaks; i++) {
+		uint64_t at = s->find.block[fold->leak[i].block].start;
+
+		if (mt_image_read(s->im, at, s->contents[i], MT_LEAKS_CONTENTS_MAX) &&
+		    mt_map_set(&s->contents_at, at, i + 1))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static size_t read_contents(void *context, uint64_t address, void *to, size_t bytes)
+{
+	struct search *s = context;
+	uint64_t at;
+
+	if (!mt_map_get(&s->contents_at, address, &at))
+		return 0;
+	memcpy(to, s->contents[at - 1], bytes);
+	return bytes;
+}
+
+static int find_leaks(struct search *s, struct mt_err *err)
+{
+	struct mt_find_input in = {
+		.known = s->known,
+		.knowns = s->knowns,
+		.is_table = s->is_table,
+		.flags = flags_of(s->o),
+		.is_strict = s->o->roots == ROOTS_STRICT,
+	};
+	struct mt_range own = {0};
+	struct mt_state_header h;
+	int code;
+
+	if (s->state && !mt_mtk_read_header(s->state, &h, NULL) && h.arena_bytes) {
+		own = (struct mt_range){h.arena_address, h.arena_address + h.arena_bytes};
+		in.own = &own;
+		in.owns = own.start < own.end;
+	}
+	code = mt_find_run(s->im, &in, &s->find, err);
+	if (!code && s->o->contents && copy_contents(s))
+		code = mt_err_no_memory(err);
+	if (code)
+		return code;
+	s->facts = *mt_image_facts(s->im);
+	s->facts.program = "";
+	mt_image_close(s->im); /* the process goes on */
+	s->im = NULL;
+	return 0;
+}
+
+/* ---- the report ---- */
+
+struct suppressing {
+	struct mt_suppress_context context;
+	const struct mt_profile *profile;
+};
+
+static bool is_suppressed(void *context, uint64_t stack)
+{
+	struct suppressing *s = context;
+
+	return stack < s->profile->site_count &&
+	       mt_load_is_suppressed(&s->context, s->profile, (uint32_t)stack);
+}
+
+static int name_sites(struct search *s, struct mt_report *ret_sites, struct mt_err *err)
+{
+	const struct leaks_options *o = s->o;
+	struct mt_load_symbols symbols = {
+		.dirs = &o->symbol_dirs,
+		.no_cache = o->no_cache,
+		.debuginfod = o->debuginfod,
+		.warnings = o->verbose ? MT_LOAD_WARN_ALL : MT_LOAD_WARN_SOME,
+	};
+	mt_auto(mt_suppressions) struct mt_suppressions *rules = NULL;
+	struct suppressing suppressing = {.profile = s->loaded.profile[0]};
+	int code = o->no_symbols ? 0 : mt_loaded_symbolize(&s->loaded, &symbols, err);
+
+	if (code)
+		return code;
+	rules = mt_load_suppressions(&o->suppressions, o->no_builtin_suppressions, err);
+	if (!rules)
+		return err->code;
+	suppressing.context =
+		(struct mt_suppress_context){.suppressions = rules, .names = &s->loaded.names};
+	if (mt_find_suppress(&s->find, is_suppressed, &suppressing))
+		return mt_err_no_memory(err);
+	*ret_sites = (struct mt_report){
+		.profiles = s->loaded.profile,
+		.profile_count = 1,
+		.stack = o->stack != UINT64_MAX ? (uint32_t)o->stack
+			 : o->is_json           ? MT_REPORT_STACK_MAX
+						: MT_REPORT_STACK_DEFAULT,
+		.color = !o->is_json && !o->output && mt_load_is_color(stdout),
+		.names = &s->loaded.names,
+	};
+	return 0;
+}
+
+static int write_report(struct search *s, struct mt_buf *out, struct mt_err *err)
+{
+	const struct leaks_options *o = s->o;
+	struct mt_report sites;
+	struct mt_leaks_report r = {
+		.find = &s->find,
+		.facts = &s->facts,
+		.name = s->operand,
+		.is_table = s->is_table,
+		.top = o->top != UINT64_MAX ? o->top
+		       : o->is_json         ? 0
+					    : MT_REPORT_TOP_DEFAULT,
+		.is_strict = o->roots == ROOTS_STRICT,
+		.read = o->contents ? read_contents : NULL,
+		.context = s,
+	};
+	int code = 0;
+
+	if (s->loaded.count) {
+		code = name_sites(s, &sites, err);
+		r.sites = &sites;
+	}
+	if (code)
+		return code;
+	if (o->is_json ? mt_leaks_json(&r, out) : mt_leaks_text(&r, out))
+		return mt_err_no_memory(err);
+	return 0;
+}
+
+static int run(const void *opaque, const struct mt_operands *operands)
+{
+	const struct leaks_options *o = opaque;
+	mt_auto(search) struct search s = {.o = o, .operand = operands->text[0]};
+	mt_auto(mt_output) struct mt_output out;
+	struct mt_err err = {0};
+	int code;
+
+	mt_output_init(&out, o->output);
+	code = choose(&s, &err);
+	if (!code)
+		code = read_all(&s, &err);
+	if (!code)
+		code = find_leaks(&s, &err);
+	if (!code)
+		code = write_report(&s, &out.text, &err);
+	if (!code)
+		code = mt_output_finish(&out, &err);
+	if (code) {
+		mt_complain("%s", err.text);
+		return MT_EXIT_FAILED;
+	}
+	return o->error_exitcode && s.find.fold.lost_count ? (int)o->error_exitcode : MT_EXIT_OK;
+}
+
+static const char *const examples[] = {
+	"memtrack leaks 4711",
+	"blocks of process 4711 that nothing points to any more",
+	"memtrack leaks name:server --contents --top=5",
+	"the five widest leaks of a tracked process, with their first bytes",
+	"memtrack leaks 4711 --json -o leaks.json",
+	"for other programs",
+	"memtrack leaks 4711 --roots=strict --error-exitcode=9",
+	"as LeakSanitizer would see it; status 9 when there is a leak",
+	NULL,
+};
+
+const struct mt_command mt_cmd_leaks = {
+	.name = "leaks",
+	.summary = "find blocks that nothing can reach any more",
+	.operands = "PID|name:PROGRAM",
+	.operands_min = 1,
+	.operands_max = 1,
+	.options = options,
+	.options_bytes = sizeof(struct leaks_options),
+	.defaults = &defaults,
+	.description =
+		"Looks for blocks of a running process that are lost: no chain "
+		"of pointers leads to them from where a program can hold one. The process need not "
+		"be tracked: its live blocks are then those that its allocator's structures tell, "
+		"and an allocator that is not known is refused with the reason. Of a tracked "
+		"process the blocks are those of the tracker's table, with the size that was asked "
+		"for and the call stack; what the heap holds besides counts as a place where "
+		"pointers may be.\n\n"
+		"The process stands still only while a copy of its memory is made, and the report "
+		"says for how long; where no copy can be made it stands still until all is read. "
+		"Nothing in it is changed.\n\n"
+		"Marking is conservative: a word that could be a pointer counts as one. Pointers "
+		"are looked for in writable segments of programs and libraries, in the used part "
+		"of each stack, in registers, in thread-local memory and in other private writable "
+		"mappings; never in free memory of the heap. A pointer into the middle of a block "
+		"holds it, and the report says how many blocks are held in no other way. Not seen "
+		"are pointers that are stored changed, in the kernel, in another process, or in "
+		"memory that is shared through files.\n\n"
+		"A leak that is listed is a block that no other lost block points to, or the first "
+		"block of a cycle; all else that is lost hangs on these and is summed there as "
+		"'referencing'. Leaks with the same call stack are one entry ('similar'). Damage "
+		"of the heap is named first: it makes the rest unreliable.",
+	.examples = examples,
+	.see_also = "memtrack(1), memtrack-report(1), memtrack-run(1)",
+	.run = run,
+};
