@@ -17,6 +17,7 @@
 
 enum {
 	GLIBC_ARENA_BYTES = 2200, /* struct malloc_state */
+	DESCRIPTOR_WORDS = 2048,  /* at the end of a stack, thread-local memory included */
 	/* first word of a block that check mode holds back after its free */
 	CHECK_FREED_TAG = 0x1cc7dccd,
 };
@@ -213,6 +214,84 @@ static int hold_stacks(struct maker *m)
 	return 0;
 }
 
+/* ---- threads ---- */
+
+/*
+ * The block with a thread's table of dynamic thread-local memory: its descriptor, at the thread
+ * pointer, points into it and not to its start.
+ */
+static int hold_table(struct maker *m, uint64_t descriptor)
+{
+	uint64_t at = descriptor + (mt_image_facts(m->im)->arch == MT_IMAGE_X86_64 ? 8 : 0), table;
+	int64_t block;
+
+	if (!descriptor || mt_image_read_all(m->im, at, &table, sizeof(table)))
+		return 0;
+	block = mt_range_find(m->f->block, m->f->blocks, table);
+	return block != MT_RANGE_NONE ? hold(m, (size_t)block) : 0;
+}
+
+static bool has_thread(const struct maker *m, const struct mt_mapping *map)
+{
+	size_t count;
+	const struct mt_image_thread *t = mt_image_threads(m->im, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (t[i].is_missing || (t[i].sp >= map->start && t[i].sp < map->end) ||
+		    (t[i].thread_pointer >= map->start && t[i].thread_pointer < map->end))
+			return true;
+	return false;
+}
+
+/* A descriptor of glibc's at the end of a stack: words that point to itself. 0: there is none. */
+static uint64_t find_descriptor(struct maker *m, const struct mt_mapping *map)
+{
+	uint64_t word[DESCRIPTOR_WORDS];
+	uint64_t start = map->end - sizeof(word);
+
+	if (map->end - map->start < sizeof(word) ||
+	    mt_image_read_all(m->im, start, word, sizeof(word)))
+		return 0;
+	for (size_t i = 0; i + 2 < DESCRIPTOR_WORDS; i++)
+		if (word[i] == start + i * 8 && word[i + 2] == word[i])
+			return word[i];
+	return 0;
+}
+
+/* glibc keeps stacks of threads that have ended, with all that these left there. */
+static int leave_out_ended(struct maker *m)
+{
+	const uint32_t any = MT_MAPPING_READ | MT_MAPPING_WRITE | MT_MAPPING_EXEC;
+	size_t count;
+	const struct mt_mapping *map = mt_image_mappings(m->im, &count);
+
+	if (mt_image_facts(m->im)->arch != MT_IMAGE_X86_64)
+		return 0;
+	for (size_t i = 1; i < count; i++) {
+		bool has_guard = map[i - 1].end == map[i].start && !(map[i - 1].flags & any);
+		uint64_t at;
+
+		if (!has_guard || map[i].inode || map[i].flags & MT_MAPPING_SHARED ||
+		    !(map[i].flags & MT_MAPPING_WRITE) || has_thread(m, &map[i]))
+			continue;
+		at = find_descriptor(m, &map[i]);
+		if (at && (hold_table(m, at) || mt_ranges_add(&m->own, map[i].start, at)))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int look_at_threads(struct maker *m)
+{
+	size_t count;
+	const struct mt_image_thread *t = mt_image_threads(m->im, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (hold_table(m, t[i].thread_pointer))
+			return -ENOMEM;
+	return hold_stacks(m) ? -ENOMEM : leave_out_ended(m);
+}
+
 /* ---- the heap ---- */
 
 static int walk_heap(struct maker *m, struct mt_err *err)
@@ -317,7 +396,7 @@ static int make(struct maker *m, struct mt_err *err)
 	if (code)
 		return code;
 	code = m->in->is_table ? take_table(m) : take_heap(m);
-	if (code || hold_stacks(m) || find_roots(m))
+	if (code || look_at_threads(m) || find_roots(m))
 		return mt_err_no_memory(err);
 	in.block = f->block;
 	in.blocks = f->blocks;

@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+memtrack leaks on live processes: scenarios.c tracked and untracked, options, refusals.
+
+  run_reach.py --build DIR [--libc glibc|musl] [-k WORD]
+"""
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+sys.dont_write_bytecode = True
+from tap import Tap
+
+TIMEOUT_S = 60
+COMPILERS = {"glibc": ["gcc"], "musl": ["musl-gcc", "-Wl,--eh-frame-hdr"]}
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+class Missing(Exception):
+    """The machine lacks what a test needs."""
+
+
+class Bench:
+    """Where programs are built and run."""
+
+    def __init__(self, build, libc):
+        self.build, self.libc = os.path.abspath(build), libc
+        self.memtrack, self.library = self.build + "/memtrack", self.build + "/libmemtrack.so"
+        self.dir = tempfile.mkdtemp(prefix="memtrack-reach-")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACK") and k != "LD_PRELOAD"}
+        self.env.update(MEMTRACK_LIB=self.library, MEMTRACK_STATE_DIR=self.dir, XDG_CACHE_HOME=self.dir + "/cache")
+        if not shutil.which(COMPILERS[libc][0]):
+            raise Missing("%s is not installed" % COMPILERS[libc][0])
+        self.scenarios = self.compile("scenarios.c", "scenarios")
+        self.keeper = self.compile("library.c", "library.so", "-shared", "-fPIC")
+        self.names = subprocess.run([self.scenarios, "list"], capture_output=True, text=True, check=True).stdout.split()
+        self.problems = []
+
+    def compile(self, source, name, *flags):
+        path = os.path.join(self.dir, name)
+        subprocess.run(COMPILERS[self.libc] + ["-O1", "-g", "-w", "-fno-builtin", "-fno-optimize-sibling-calls",
+                                               "-D_GNU_SOURCE", os.path.join(HERE, source), "-o", path, *flags,
+                                               "-pthread", "-ldl"], check=True, timeout=120)
+        return path
+
+    def close(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def expect(self, what, got, wanted):
+        if got != wanted:
+            self.problems.append("%s: %r, expected %r" % (what, got, wanted))
+
+    def leaks(self, *args):
+        return subprocess.run([self.memtrack, "leaks", *args], env=self.env, capture_output=True, text=True,
+                              errors="replace", timeout=TIMEOUT_S, check=False)
+
+    def found(self, process, *args):
+        done = self.leaks(str(process.pid), "--json", "--no-symbols", *args)
+        if done.returncode:
+            self.problems.append("leaks %s: status %d: %s" % (" ".join(args), done.returncode, done.stderr))
+            return None
+        return json.loads(done.stdout)
+
+
+class Process:
+    """A scenario that waits; ends with the block."""
+
+    def __init__(self, bench, name, options=None, before=()):
+        env = dict(bench.env)
+        if options is not None:
+            env.update(LD_PRELOAD=bench.library, MEMTRACK_OPTIONS=options)
+        self.process = subprocess.Popen([*before, bench.scenarios, name, bench.keeper], env=env, cwd=bench.dir,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.pid = self.process.pid
+        line = self.process.stdout.readline().split()
+        if len(line) != 3 or line[0] != "ready":
+            self.process.kill()
+            raise ValueError("%s did not begin: %r, status %s" % (name, line, self.process.wait(TIMEOUT_S)))
+        self.lost, self.inside = int(line[1]), int(line[2])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        if self.process.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.communicate(timeout=TIMEOUT_S)
+
+    def goes_on(self):
+        """Lets it end by itself: its status."""
+        self.process.stdin.close()
+        self.process.stdin = None
+        return self.process.wait(TIMEOUT_S)
+
+
+def sums(found):
+    """(blocks lost, blocks held by interior pointers only)"""
+    return found and (found["lost"]["count"], found["reachable_by_interior_pointers_only"]["count"])
+
+
+def run_scenario(b, name, options):
+    with Process(b, name, options) as p:
+        found = b.found(p)
+        got = sums(found)
+        if got and options is None and "library" in name: # what the loader allocates for it is held in this way
+            got = (got[0], p.inside)
+        b.expect("%s: lost, inside" % name, got, (p.lost, p.inside))
+        if found:
+            b.expect(name + ": blocks from", found["blocks_from"], "heap" if options is None else "table")
+            b.expect(name + ": warnings", found["warnings"], [])
+        b.expect(name + ": status", p.goes_on(), 0)
+        return found
+
+
+def scenario(name):
+    def untracked(b):
+        run_scenario(b, name, None)
+
+    def tracked(b):
+        run_scenario(b, name, "")
+    return ((name + ", untracked", untracked), (name + ", tracked", tracked))
+
+
+@test
+def the_same_leak_is_found_twice(b):
+    """C175"""
+    with Process(b, "lost_list") as p:
+        for _ in range(2):
+            b.expect("lost", sums(b.found(p)), (10, 0))
+
+
+@test
+def a_leak_that_was_held_before(b):
+    """C174"""
+    for name, lost in (("in_global", 0), ("global_cleared", 1), ("global_freed", 0), ("in_key", 0), ("in_key_cleared", 1)):
+        with Process(b, name) as p:
+            b.expect(name, sums(b.found(p)), (lost, 0))
+
+
+@test
+def the_limit_cuts_the_list_and_not_the_sums(b):
+    """C176"""
+    with Process(b, "many_hidden") as p:
+        text = b.leaks(str(p.pid), "--limit=100").stdout
+        b.expect("listed", text.count(" bytes unreachable at "), 100)
+        b.expect("verdict", text.startswith("1,024 blocks, "), True)
+        found = b.found(p, "--limit=100")
+        b.expect("listed in JSON", len(found["leaks"]), 100)
+        b.expect("lost", found["lost"]["count"], 1024)
+
+
+@test
+def two_blocks_of_one_site_are_one_entry(b):
+    """C180"""
+    with Process(b, "two_of_one_site", "") as p:
+        done = b.leaks(str(p.pid))
+        b.expect("entries", done.stdout.count(" bytes unreachable at "), 1)
+        b.expect("similar", "   and 200 similar unreachable bytes in 1 allocation\n" in done.stdout, True)
+        b.expect("its function", "two_of_one_site" in done.stdout, True)
+        b.expect("source line", "scenarios.c:" in done.stdout, True)
+
+
+@test
+def a_cycle_is_one_entry(b):
+    with Process(b, "lost_pair") as p:
+        found = b.found(p)
+        b.expect("lost, directly", (found["lost"]["count"], found["directly_lost"]["count"]), (3, 1))
+        b.expect("entries", [(l["cycle"], l["referenced"]["count"]) for l in found["leaks"]], [(2, 2)])
+
+
+@test
+def options_change_what_counts(b):
+    for name, args, wanted in (
+            ("by_interior_pointer", ["--no-interior"], (1, 0)),
+            ("in_low_tagged_pointer", ["--no-interior"], (1, 0)),
+            ("in_low_tagged_pointer", ["--no-interior", "--tagged=low"], (0, 0)),
+            ("in_top_tagged_pointer", ["--tagged=top"], (0, 0)),
+            ("in_top_tagged_pointer", ["--tagged=both"], (0, 0)),
+            ("in_packed_pointer", ["--unaligned"], (0, 0)),
+            ("in_pool", ["--roots=strict"], (1, 0)),
+            ("in_thread_local", ["--roots=strict"], (0, 0)),
+            ("in_key_of_thread", ["--roots=strict"], (0, 0)),
+            ("on_threads_stack", ["--roots=strict"], (0, 0))):
+        for tracked in (None, ""):
+            with Process(b, name, tracked) as p:
+                b.expect("%s %s %s" % (name, args, tracked), sums(b.found(p, *args)), wanted)
+
+
+@test
+def contents_and_exit_status(b):
+    with Process(b, "lost_block", "") as p:
+        done = b.leaks(str(p.pid), "--contents", "--error-exitcode=9")
+        b.expect("status", done.returncode, 9)
+        b.expect("contents", "   first 32 bytes of contents:\n" in done.stdout, True)
+        b.expect("no contents", "contents" in b.leaks(str(p.pid)).stdout, False)
+        b.expect("JSON", [l["contents"] for l in b.found(p, "--contents")["leaks"]], ["00" * 32])
+    with Process(b, "in_global") as p:
+        b.expect("status without a leak", b.leaks(str(p.pid), "--error-exitcode=9").returncode, 0)
+
+
+@test
+def suppressions_take_what_hangs_on_a_leak_with_it(b):
+    rules = os.path.join(b.dir, "rules")
+    with open(rules, "w", encoding="ascii") as f:
+        f.write("leak:lost_diamond\n")
+    with Process(b, "lost_diamond", "") as p:
+        done = b.leaks(str(p.pid), "--json", "--suppressions", rules, "--error-exitcode=9")
+        b.expect("status", done.returncode, 0)
+        found = json.loads(done.stdout)
+        b.expect("lost", found["lost"]["count"], 0)
+        b.expect("suppressed", found["suppressed"]["count"], 4)
+
+
+@test
+def check_mode_is_looked_through(b):
+    for name in ("in_list", "lost_list", "lost_in_freed_block", "freed_in_cache"):
+        with Process(b, name, "mode=check") as p:
+            b.expect(name, sums(b.found(p)), (p.lost, p.inside))
+
+
+@test
+def what_may_not_be_looked_at_is_refused(b):
+    """C177"""
+    if os.geteuid() == 0 and not shutil.which("setpriv"):
+        raise Missing("setpriv is not installed")
+    hidden = os.path.join(b.dir, "hidden.c")
+    with open(hidden, "w", encoding="ascii") as f:
+        f.write("#include <sys/prctl.h>\n#include <unistd.h>\nint main(void) { char c; prctl(PR_SET_DUMPABLE, 0);\n"
+                'if (write(1, "ready 0 0\\n", 10) != 10) return 3; while (read(0, &c, 1) > 0);\n'
+                "return prctl(PR_GET_DUMPABLE) ? 9 : 7; }\n")
+    os.chmod(b.dir, 0o755)
+    plain, b.scenarios = b.scenarios, b.compile(hidden, "hidden")
+    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    try:
+        with Process(b, "x", before=drop) as p:
+            done = subprocess.run([*drop, b.memtrack, "leaks", str(p.pid)], capture_output=True, text=True, check=False,
+                                  env={k: v for k, v in b.env.items() if not k.startswith("MEMTRACK")}, timeout=TIMEOUT_S)
+            if "annot execute" in done.stderr or done.returncode == 126 or done.returncode == 127:
+                raise Missing("others may not run the build's memtrack")
+            b.expect("status", done.returncode, 1)
+            b.expect("a reason", done.stderr.startswith("memtrack: "), True)
+            b.expect("output", done.stdout, "")
+            b.expect("it goes on, not dumpable", p.goes_on(), 7)
+    finally:
+        b.scenarios = plain
+
+
+@test
+def wrong_operands_are_told(b):
+    for operand in ("nobody-has-this", "name:nobody-has-this", "999999999"):
+        done = b.leaks(operand)
+        b.expect(operand, done.returncode, 1)
+        b.expect(operand + ": one sentence", len(done.stderr.splitlines()), 1)
+
+
+@test
+def the_process_goes_on_unchanged(b):
+    def seen(pid):
+        with open("/proc/%d/maps" % pid, encoding="ascii") as f:
+            maps = f.read()
+        with open("/proc/%d/status" % pid, encoding="ascii") as f:
+            status = [l for l in f if l.startswith(("SigI", "SigC", "SigB", "Shd", "TracerPid", "Threads", "Seccomp"))]
+        return maps, status, sorted(os.listdir("/proc/%d/fd" % pid))
+    with Process(b, "on_threads_stack") as p:
+        before = seen(p.pid)
+        for _ in range(3):
+            b.found(p)
+        b.expect("maps, signals, descriptors", seen(p.pid) == before, True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--libc", default="glibc", choices=list(COMPILERS))
+    parser.add_argument("-k", default="")
+    options = parser.parse_args()
+    tap = Tap()
+    try:
+        b = Bench(options.build, options.libc)
+    except Missing as why:
+        tap.skip("reachability, %s" % options.libc, why)
+        return tap.done()
+    try:
+        tests = [t for name in b.names for t in scenario(name)]
+        tests += [(f.__name__.replace("_", " "), f) for f in TESTS]
+        for name, function in tests:
+            if options.k not in name:
+                continue
+            b.problems = []
+            try:
+                function(b)
+                tap.ok(name, b.problems)
+            except Missing as why:
+                tap.skip(name, why)
+            except (ValueError, OSError, subprocess.SubprocessError) as e:
+                tap.ok(name, b.problems + [repr(e)])
+    finally:
+        b.close()
+    return tap.done()
+
+
+sys.exit(main())
