@@ -58,8 +58,16 @@ static int look_at(struct looker *l, const struct mt_mapping *m)
 	return end_hole(l, at);
 }
 
+static bool is_own(const struct mt_ranges *own, const struct mt_mapping *m)
+{
+	int64_t at = mt_range_find(own->item, own->count, m->start);
+
+	return at != MT_RANGE_NONE && own->item[at].end >= m->end;
+}
+
 int mt_absent_find(pid_t pid, const struct mt_mapping *mapping, size_t count,
-		   struct mt_ranges *ret_absent, uint64_t *ret_left_out_bytes)
+		   const struct mt_ranges *own, struct mt_ranges *ret_absent,
+		   uint64_t *ret_left_out_bytes)
 {
 	mt_auto(free) uint64_t *entry = mt_alloc_zero(PAGES_AT_ONCE, ENTRY_BYTES);
 	mt_auto(close) int fd = -1;
@@ -75,7 +83,7 @@ int mt_absent_find(pid_t pid, const struct mt_mapping *mapping, size_t count,
 		const struct mt_mapping *m = &mapping[i];
 
 		if (m->inode || m->flags & MT_MAPPING_SHARED || !(m->flags & MT_MAPPING_READ) ||
-		    m->end - m->start < LARGE_BYTES)
+		    m->end - m->start < LARGE_BYTES || is_own(own, m))
 			continue;
 		if (m->end - m->start > TOO_LARGE_BYTES) {
 			*ret_left_out_bytes += m->end - m->start;
