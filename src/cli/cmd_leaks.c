@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* memtrack leaks: blocks of a process that nothing can reach any more. */
+/* memtrack leaks: blocks of a process or a core file that nothing can reach any more. */
 
 #include "cli/any_process.h"
 #include "cli/commands.h"
@@ -26,7 +26,7 @@ struct leaks_options {
 	bool contents, no_interior, unaligned;
 	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, verbose;
 	struct mt_text_list symbol_dirs, suppressions;
-	const char *output;
+	const char *output, *state;
 };
 
 static const struct leaks_options defaults = {.top = UINT64_MAX, .stack = UINT64_MAX};
@@ -75,6 +75,11 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_FLAG,
 	 .offset = offsetof(struct leaks_options, unaligned),
 	 .help = "pointers may lie at any address, not at multiples of 8 only; slower"},
+	{.name = "state",
+	 .argument = "FILE",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = offsetof(struct leaks_options, state),
+	 .help = "what was recorded of the process of a core file: exact sizes, and call stacks"},
 	{.name = "stack",
 	 .argument = "N",
 	 .kind = MT_OPTION_NUMBER,
@@ -121,7 +126,7 @@ static const struct mt_option options[] = {
 struct search {
 	const struct leaks_options *o;
 	const char *operand;
-	pid_t pid;
+	pid_t pid;   /* 0: a core file */
 	char *state; /* owned: path of the state file, NULL: the process is not tracked */
 	struct mt_image *im;
 	struct mt_image_facts facts; /* when all was read */
@@ -172,16 +177,20 @@ static int choose(struct search *s, struct mt_err *err)
 
 	if (code < 0)
 		return code;
-	if (!code)
-		return mt_err_set(err, -EINVAL, "'%s' is neither a PID nor name:PROGRAM",
-				  s->operand);
+	if (!code) {
+		s->state = s->o->state ? strdup(s->o->state) : NULL;
+		return s->o->state && !s->state ? mt_err_no_memory(err) : 0;
+	}
+	if (s->o->state)
+		return mt_err_set(err, -EINVAL, "--state is for core files only");
 	return find_state(s, err);
 }
 
 static int open_image(struct search *s, struct mt_err *err)
 {
 	struct mt_err why = {0};
-	int code = mt_image_open_process(s->pid, MT_IMAGE_COPY, &s->im, &why);
+	int code = s->pid ? mt_image_open_process(s->pid, MT_IMAGE_COPY, &s->im, &why)
+			  : mt_image_open_core(s->operand, &s->im, &why);
 
 	if (code)
 		return mt_err_set(err, code, "%s", why.text);
@@ -192,6 +201,16 @@ static int open_image(struct search *s, struct mt_err *err)
 
 /* ---- what the tracker knows ---- */
 
+static int check_state(const struct search *s, const struct mt_profile *p, struct mt_err *err)
+{
+	pid_t pid = mt_image_facts(s->im)->pid;
+
+	if (s->pid || p->pid == pid)
+		return 0;
+	return mt_err_set(err, -EINVAL, "'%s' was recorded of process %d, the core file is of %d",
+			  s->state, (int)p->pid, (int)pid);
+}
+
 /* The image, between two readings of the state. */
 static int read_all(struct search *s, struct mt_err *err)
 {
@@ -199,7 +218,7 @@ static int read_all(struct search *s, struct mt_err *err)
 	struct mt_profile *after = NULL;
 	int code = 0;
 
-	if (s->state)
+	if (s->state && s->pid)
 		code = mt_mtk_read_addresses(s->state, &before, err);
 	if (!code)
 		code = open_image(s, err);
@@ -209,6 +228,9 @@ static int read_all(struct search *s, struct mt_err *err)
 		return code;
 	if (mt_loaded_take(&s->loaded, after))
 		return mt_err_no_memory(err);
+	code = check_state(s, after, err);
+	if (code)
+		return code;
 	s->is_table = mt_tracked_is_table(after);
 	s->known = mt_tracked_blocks(before, after, &s->knowns);
 	return s->known ? 0 : mt_err_no_memory(err);
@@ -389,8 +411,8 @@ static const char *const examples[] = {
 	"blocks of process 4711 that nothing points to any more",
 	"memtrack leaks name:server --contents --top=5",
 	"the five widest leaks of a tracked process, with their first bytes",
-	"memtrack leaks 4711 --json -o leaks.json",
-	"for other programs",
+	"memtrack leaks core.4711 --json",
+	"the same of a core file, for other programs",
 	"memtrack leaks 4711 --roots=strict --error-exitcode=9",
 	"as LeakSanitizer would see it; status 9 when there is a leak",
 	NULL,
@@ -399,14 +421,14 @@ static const char *const examples[] = {
 const struct mt_command mt_cmd_leaks = {
 	.name = "leaks",
 	.summary = "find blocks that nothing can reach any more",
-	.operands = "PID|name:PROGRAM",
+	.operands = "PID|name:PROGRAM|CORE",
 	.operands_min = 1,
 	.operands_max = 1,
 	.options = options,
 	.options_bytes = sizeof(struct leaks_options),
 	.defaults = &defaults,
 	.description =
-		"Looks for blocks of a running process that are lost: no chain "
+		"Looks for blocks of a running process, or of a core file, that are lost: no chain "
 		"of pointers leads to them from where a program can hold one. The process need not "
 		"be tracked: its live blocks are then those that its allocator's structures tell, "
 		"and an allocator that is not known is refused with the reason. Of a tracked "

@@ -259,6 +259,30 @@ def what_may_not_be_looked_at_is_refused(b):
 
 
 @test
+def a_core_file_tells_the_same(b):
+    if not shutil.which("gcore"):
+        raise Missing("gcore (of gdb) is not installed")
+    for name in ("lost_list", "on_threads_stack", "in_thread_local", "in_list"):
+        for options in (None, ""):
+            with Process(b, name, options) as p:
+                done = subprocess.run(["gcore", "-o", b.dir + "/core", str(p.pid)], capture_output=True, text=True,
+                                      stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False)
+                core, lost, pid = "%s/core.%d" % (b.dir, p.pid), (p.lost, p.inside), p.pid
+                if not os.path.exists(core):
+                    raise Missing("gcore makes no core file here: " + done.stderr[-200:])
+            state = [os.path.join(at, f) for at, _, files in os.walk(b.dir) for f in files if f.startswith("%d." % pid) and f.endswith(".mtk")]
+            args = ["--state", state[0]] if state else []
+            b.expect("%s: a state" % name, len(state), 0 if options is None else 1)
+            done = b.leaks(core, "--json", "--no-symbols", *args)
+            b.expect("%s %s: status" % (name, options), (done.returncode, done.stderr), (0, ""))
+            if not done.returncode:
+                found = json.loads(done.stdout)
+                b.expect("%s %s" % (name, options), sums(found), lost)
+                b.expect("blocks from", found["blocks_from"], "table" if state else "heap")
+            os.unlink(core)
+
+
+@test
 def wrong_operands_are_told(b):
     for operand in ("nobody-has-this", "name:nobody-has-this", "999999999"):
         done = b.leaks(operand)
