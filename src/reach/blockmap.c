@@ -34,7 +34,7 @@ static int enter(struct mt_blockmap *m, uint32_t index)
 				sizeof(**t));
 		if (!*t)
 			return -ENOMEM;
-		entry = *t + ((uint32_t)address >> MT_BLOCKMAP_LG_GRANULE);
+		entry = *t + mt_blockmap_slot(address);
 		if (!*entry)
 			*entry = index + 1;
 	}

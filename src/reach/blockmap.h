@@ -4,7 +4,7 @@
 
 /*
  * From an address to the block that holds it, in a few loads: for each 256 bytes of address space
- * the first block there. Tables for 4 GiB each, of which only the pages in use take memory. Any
+ * the first block there. Tables for 256 MiB each, of which only the pages in use take memory. Any
  * number of threads may look up.
  */
 
@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-enum { MT_BLOCKMAP_NONE = UINT32_MAX, MT_BLOCKMAP_LG_GRANULE = 8, MT_BLOCKMAP_LG_TABLE = 32 };
+enum { MT_BLOCKMAP_NONE = UINT32_MAX, MT_BLOCKMAP_LG_GRANULE = 8, MT_BLOCKMAP_LG_TABLE = 28 };
 enum { MT_BLOCKMAP_BLOCKS_MAX = 1u << 30 };
 
 struct mt_blockmap {
@@ -21,7 +21,7 @@ struct mt_blockmap {
 	uint64_t low, span; /* all blocks lie in [low, low + span) */
 	uint64_t first_table;
 	uint64_t tables;
-	uint32_t **table; /* by address >> 32, from first_table on; NULL: no block there */
+	uint32_t **table; /* by address >> 28, from first_table on; NULL: no block there */
 };
 
 /* 0; -ENOMEM; -E2BIG: too many blocks; -EINVAL: they are not sorted, or not disjoint, or empty. */
@@ -35,12 +35,19 @@ static inline bool mt_blockmap_may_be(const struct mt_blockmap *m, uint64_t addr
 	return address - m->low < m->span;
 }
 
+/* The place of an address in its table. */
+static inline uint32_t mt_blockmap_slot(uint64_t address)
+{
+	return (uint32_t)(address & (((uint64_t)1 << MT_BLOCKMAP_LG_TABLE) - 1)) >>
+	       MT_BLOCKMAP_LG_GRANULE;
+}
+
 /* Where the answer for an address that may be lies, NULL: there is no block. For prefetching. */
 static inline const uint32_t *mt_blockmap_entry(const struct mt_blockmap *m, uint64_t address)
 {
 	const uint32_t *t = m->table[(address >> MT_BLOCKMAP_LG_TABLE) - m->first_table];
 
-	return t ? t + ((uint32_t)address >> MT_BLOCKMAP_LG_GRANULE) : NULL;
+	return t ? t + mt_blockmap_slot(address) : NULL;
 }
 
 /* The index of the block that holds an address that may be, or MT_BLOCKMAP_NONE. */
