@@ -2,7 +2,7 @@
 #ifndef MT_CLI_MEMINFO_WATCH_H
 #define MT_CLI_MEMINFO_WATCH_H
 
-/* The sums of a process again and again, from smaps_rollup alone. */
+/* The sums of a process again and again, from smaps_rollup, for half a per cent of a processor. */
 
 #include "report/maps.h"
 
