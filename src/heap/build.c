@@ -15,7 +15,12 @@ enum { SEGMENT_BYTES_MAX = 256 << 20 };
 int mt_heap_build_init(struct mt_heap_build *b, struct mt_image *im, struct mt_heap *h)
 {
 	*h = (struct mt_heap){0};
-	*b = (struct mt_heap_build){.h = h, .im = im};
+	*b = (struct mt_heap_build){
+		.h = h,
+		.im = im,
+		.page_bytes = mt_image_facts(im)->page_bytes,
+		.arch = mt_image_facts(im)->arch,
+	};
 	return mt_peek_init(&b->peek, im);
 }
 

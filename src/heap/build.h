@@ -16,6 +16,8 @@ struct mt_heap_build {
 	struct mt_heap *h;   /* borrowed */
 	struct mt_image *im; /* borrowed */
 	struct mt_peek peek;
+	uint64_t page_bytes; /* of im's facts, which may cost a look at the process */
+	enum mt_image_arch arch;
 	size_t block_cap, range_cap, arena_cap, damage_cap;
 	size_t sorted_ranges; /* the first of them */
 	bool failed;          /* no memory: something is missing in h */

@@ -104,7 +104,7 @@ static bool can_hold(const struct mt_mapping *m)
 
 void glibc_find_mapped(struct mt_glibc *g)
 {
-	struct search s = {.g = g, .page = mt_image_facts(g->b->im)->page_bytes};
+	struct search s = {.g = g, .page = g->b->page_bytes};
 	const struct glibc_params *p = &g->params;
 	size_t count;
 	const struct mt_mapping *m = mt_image_mappings(g->b->im, &count);

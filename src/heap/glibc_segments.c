@@ -88,7 +88,7 @@ static bool walk_run(struct mt_glibc *g, uint64_t start, uint64_t *gap_bytes)
 /* Stretches that mmap gave begin with a page. */
 static bool search_mapping(struct mt_glibc *g, const struct mt_mapping *m)
 {
-	const uint64_t page = mt_image_facts(g->b->im)->page_bytes;
+	const uint64_t page = g->b->page_bytes;
 	const struct glibc_arena *a = &g->arenas[0];
 	mt_auto(mt_present) struct mt_present present;
 	bool has_top = false;

@@ -192,7 +192,7 @@ static struct cache *cache_at(const struct caches *c, uint64_t address)
 /* Where word i of a thread's static thread-local memory lies: before or behind the pointer. */
 static uint64_t tls_word(const struct mt_glibc *g, const struct mt_image_thread *t, unsigned i)
 {
-	if (mt_image_facts(g->b->im)->arch == MT_IMAGE_AARCH64)
+	if (g->b->arch == MT_IMAGE_AARCH64)
 		return t->thread_pointer + 8ull * i;
 	return t->thread_pointer - 8ull * (i + 1);
 }
@@ -226,13 +226,27 @@ static size_t threads_agree(const struct caches *c, const struct mt_image_thread
 	return found;
 }
 
+/* How many words of static thread-local memory a thread can have: the sum of what modules need. */
+static unsigned tls_words(struct mt_glibc *g)
+{
+	uint64_t bytes = 512;
+	size_t count;
+	const struct mt_image_module *m = mt_image_modules(g->b->im, &count);
+
+	for (size_t i = 0; i < count; i++)
+		bytes += MT_MIN(m[i].tls_bytes, (uint64_t)TLS_BYTES_MAX) +
+			 MT_MIN(m[i].tls_align, (uint64_t)4096);
+	return (unsigned)(MT_MIN(bytes, (uint64_t)TLS_BYTES_MAX) / 8);
+}
+
 /* The word that most threads have a cache in; -1: there is none. */
 static long find_word(const struct caches *c, const struct mt_image_thread *threads, size_t count)
 {
+	const unsigned words = tls_words(c->g);
 	size_t best = 0;
 	long word = -1;
 
-	for (unsigned i = 0; i < TLS_BYTES_MAX / 8; i++) {
+	for (unsigned i = 0; i < words; i++) {
 		bool has_lists = false;
 		size_t found = threads_agree(c, threads, count, i, &has_lists);
 

@@ -149,7 +149,7 @@ static void count_free(struct mt_glibc *g, const struct chunk *c, uint32_t arena
 
 	h->free_blocks++;
 	h->free_bytes += c->size - 8;
-	h->free_page_bytes += whole_pages(c, mt_image_facts(g->b->im)->page_bytes);
+	h->free_page_bytes += whole_pages(c, g->b->page_bytes);
 }
 
 static void take_chunk(struct mt_glibc *g, const struct chunk *c, uint32_t arena)

@@ -114,7 +114,7 @@ static int find_context(struct musl *m, const struct mt_image_module *module, st
 static void count_free(struct musl *m, uint64_t bytes, uint64_t address)
 {
 	struct mt_heap_arena *a = &m->b->h->arenas[0];
-	const uint64_t page = mt_image_facts(m->b->im)->page_bytes;
+	const uint64_t page = m->b->page_bytes;
 	uint64_t from = MT_ALIGN_UP(address, page), to = MT_ALIGN_DOWN(address + bytes, page);
 
 	a->free_blocks++;

@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+memtrack allocators against programs that tell their own live blocks (blocks.c): every live block is found with
+its usable size, no freed one is, and the sums are those of mallinfo2() and malloc_info().
+
+  run_heaps.py --build DIR [--seeds N] [-k WORD] [-v]
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+sys.dont_write_bytecode = True
+from tap import Tap
+
+TIMEOUT_S = 60
+COMPILERS = {"glibc": ["gcc"], "musl": ["musl-gcc"], "glibc-static": ["gcc", "-static"], "musl-static": ["musl-gcc", "-static"]}
+PRELOADS = {
+    "jemalloc": "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+    "mimalloc": "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2.0",
+    "tcmalloc": "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4",
+    "scudo": "/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.scudo_standalone-x86_64.so",
+}
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+class Skip(Exception):
+    pass
+
+
+class Program:
+    """A run of blocks.c that waits until it is left."""
+
+    def __init__(self, bench, libc, arguments, env=None, loader=()):
+        out, self.held = os.pipe()
+        self.run = subprocess.Popen([*loader, bench.program(libc), *map(str, arguments)], stdin=out, stdout=subprocess.PIPE,
+                                    env={**bench.env, **(env or {})}, text=True, pass_fds=())
+        os.close(out)
+        self.live, self.freed, self.number, self.text, self.pid = {}, set(), {}, "", None
+        for line in self.run.stdout:
+            words = line.split()
+            if words[:1] == ["live"]:
+                self.live[int(words[1], 0)] = int(words[2])
+            elif words[:1] == ["freed"]:
+                self.freed.add(int(words[1], 0))
+            elif words[:1] == ["ready"]:
+                self.pid = int(words[1])
+                break
+            elif len(words) == 2 and words[1].isdigit():
+                self.number.setdefault(words[0], []).append(int(words[1]))
+            else:
+                self.text += line
+
+    def __enter__(self):
+        if self.pid is None:
+            self.__exit__()
+            raise RuntimeError("the program ended early, status %s" % self.run.returncode)
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.held)
+        try:
+            self.run.wait(20)
+        except subprocess.TimeoutExpired:
+            self.run.kill()
+            self.run.wait()
+        self.run.stdout.close()
+
+
+class Bench:
+    def __init__(self, build, seeds):
+        self.build, self.seeds = build, seeds
+        self.memtrack = build + "/memtrack"
+        self.dir = tempfile.mkdtemp(prefix="memtrack-heaps-")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACK", "MALLOC_", "GLIBC_TUN", "LD_"))}
+        self.problems = []
+
+    def program(self, libc):
+        """blocks.c, compiled for a C library; anew when its source is newer."""
+        compiler = COMPILERS[libc]
+        if not shutil.which(compiler[0]):
+            raise Skip("%s is not installed" % compiler[0])
+        source = os.path.join(HERE, "blocks.c")
+        path = os.path.join(self.build, "tests", "heaps", "blocks-" + libc)
+        if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(source):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fresh = "%s.%d" % (path, os.getpid())
+            done = subprocess.run([*compiler, source, "-o", fresh, "-D_GNU_SOURCE", "-O1", "-w", "-fno-builtin", "-pthread"],
+                                  capture_output=True, text=True, timeout=120, check=False)
+            if done.returncode:
+                raise RuntimeError(done.stderr[:2000])
+            os.rename(fresh, path)
+        return path
+
+    def start(self, libc, *arguments, **more):
+        return Program(self, libc, arguments, **more)
+
+    def memtrack_run(self, *arguments):
+        return subprocess.run([self.memtrack, "allocators", *map(str, arguments)], cwd=self.dir, capture_output=True, text=True,
+                              timeout=TIMEOUT_S, check=False, env=self.env)
+
+    def good(self, *arguments):
+        done = self.memtrack_run(*arguments)
+        if done.returncode or done.stderr:
+            self.problems.append("allocators %s: status %d: %s" % (" ".join(map(str, arguments)), done.returncode, done.stderr))
+        return done.stdout
+
+    def walk(self, *operand):
+        return {int(line.split()[0], 0): int(line.split()[1]) for line in self.good("--blocks", *operand).splitlines()}
+
+    def summary(self, *operand):
+        text = self.good("--json", *operand)
+        return json.loads(text) if text else {"damages": -1, "damage": []}
+
+    def expect(self, what, got, wanted):
+        if got != wanted:
+            self.problems.append("%s: %s, expected %s" % (what, got, wanted))
+
+
+def hexes(numbers):
+    return ", ".join("0x%x" % n for n in sorted(numbers)[:5])
+
+
+def compare_blocks(b, p, walk, what, threads=1, own=0):
+    """The walk has the program's blocks, and no others but `own` of libc and those that it makes for threads."""
+    missing = set(p.live) - set(walk)
+    wrong = {a for a in p.live if walk.get(a, p.live[a]) != p.live[a]}
+    others = set(walk) - set(p.live)
+    if missing:
+        b.problems.append("%s: %d of %d live blocks are missing: %s" % (what, len(missing), len(p.live), hexes(missing)))
+    if wrong:
+        b.problems.append("%s: %d blocks have a wrong size: %s" % (what, len(wrong), hexes(wrong)))
+    # glibc makes each thread's table of thread-local blocks, and keeps it for the next thread
+    tables = {a for a in others if 272 <= walk[a] <= 304}
+    if len(others - tables) > own or len(tables) > threads - 1:
+        b.problems.append("%s: %d blocks are not the program's: %s" % (what, len(others), hexes(others)))
+    if p.freed & set(walk) - tables:
+        b.problems.append("%s: freed blocks are live: %s" % (what, hexes(p.freed & set(walk))))
+    if not p.live or not p.freed:
+        b.problems.append("%s: the program tells nothing" % what)
+
+
+def compare_sums(b, p, what, gaps=False):
+    """What glibc says of itself."""
+    j, n = b.summary(p.pid), {k: v[0] for k, v in p.number.items()}
+    b.expect(what + ": damage", (j["damages"], j["damage"]), (0, []))
+    held = n["arena"] + n["hblkhd"]
+    if j["held_bytes"] != held and not (gaps and j["held_bytes"] < held):
+        b.problems.append("%s: %d bytes held, mallinfo2 says %d" % (what, j["held_bytes"], held))
+    b.expect(what + ": mapped blocks", j["mapped_blocks"], n["hblks"])
+    free_blocks = j["free_blocks"] - j["cached_blocks"]
+    free_bytes = j["free_bytes"] - j["cached_bytes"] + 8 * free_blocks
+    b.expect(what + ": free", free_bytes + j["top_bytes"], n["fordblks"])
+    totals = {m[0]: (int(m[1]), int(m[2])) for m in re.findall(r'<total type="(\w+)" count="(\d+)" size="(\d+)"/>', p.text)[-3:]}
+    fast, rest = totals["fast"], totals["rest"]  # the rest has the top of each arena
+    b.expect(what + ": chunks by malloc_info", free_blocks + len(j["arenas"]), fast[0] + rest[0])
+    in_bins = rest[0] - len(j["arenas"])  # whose sizes it adds with a flag of 1 each
+    b.expect(what + ": bytes by malloc_info", free_bytes + j["top_bytes"], fast[1] + rest[1] - in_bins)
+    b.expect(what + ": live", j["live_bytes"] >= sum(p.live.values()), True)
+    for a in j["arenas"]:
+        parts = a["live_bytes"] + a["free_bytes"] + a["top_bytes"]
+        if parts > a["held_bytes"]:
+            b.problems.append("%s: an arena has more than it holds: %s" % (what, a))
+
+
+def try_glibc(b, threads, operations, *modes, env=None, libc="glibc", seeds=None):
+    for seed in range(1, (seeds or b.seeds) + 1):
+        what = " ".join([libc, str(seed), str(threads), *modes, *("%s=%s" % e for e in (env or {}).items())])
+        with b.start(libc, seed, threads, operations, *modes, env=env) as p:
+            # the loader's part of a static program uses malloc, too
+            compare_blocks(b, p, b.walk(p.pid), what, threads, own=8 if libc == "glibc-static" else 0)
+            if libc.startswith("glibc"):
+                compare_sums(b, p, what, gaps="sbrk" in modes)
+
+
+@test
+def blocks_of_one_thread(b):
+    try_glibc(b, 1, 4000)
+    try_glibc(b, 1, 20000, "mapped")
+
+
+@test
+def blocks_of_eight_threads(b):
+    try_glibc(b, 8, 3000)
+    try_glibc(b, 8, 6000, "mapped", seeds=1)
+
+
+@test
+def blocks_of_a_forked_child(b):
+    try_glibc(b, 8, 2000, "fork", seeds=1)
+    try_glibc(b, 1, 2000, "fork", libc="musl", seeds=1)
+
+
+@test
+def break_that_somebody_else_moves(b):
+    try_glibc(b, 1, 20000, "sbrk")
+    try_glibc(b, 4, 8000, "sbrk", seeds=1)
+
+
+@test
+def break_that_cannot_grow(b):
+    try_glibc(b, 1, 20000, "wall")
+    try_glibc(b, 4, 8000, "wall", "mapped", seeds=1)
+
+
+@test
+def settings_of_the_allocator(b):
+    for env in ({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}, {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=200"},
+                {"GLIBC_TUNABLES": "glibc.malloc.tcache_max=200"}, {"GLIBC_TUNABLES": "glibc.malloc.mxfast=0"},
+                {"MALLOC_ARENA_MAX": "1"}, {"MALLOC_ARENA_MAX": "2"}, {"MALLOC_MMAP_THRESHOLD_": "4096"},
+                {"MALLOC_MMAP_MAX_": "0"}, {"MALLOC_TOP_PAD_": "4000000"}, {"MALLOC_PERTURB_": "165"}):
+        try_glibc(b, 4, 3000, env=env, seeds=1)
+
+
+@test
+def static_programs(b):
+    try_glibc(b, 4, 3000, libc="glibc-static", seeds=1)
+    try_glibc(b, 4, 3000, libc="musl-static", seeds=1)
+
+
+@test
+def blocks_of_musl(b):
+    try_glibc(b, 1, 4000, libc="musl")
+    try_glibc(b, 8, 3000, libc="musl")
+    try_glibc(b, 8, 6000, "mapped", libc="musl", seeds=1)
+
+
+@test
+def c179_freed_blocks_in_caches_are_not_live(b):
+    with b.start("glibc", 1, 1, 0, "seven") as p:
+        walk = b.walk(p.pid)
+        b.expect("freed", len(p.freed), 7)
+        b.expect("freed that are live", p.freed & set(walk), set())
+        b.expect("cached", b.summary(p.pid)["cached_blocks"], 7)
+        b.expect("live", p.live, {a: n for a, n in walk.items() if a in p.live})
+
+
+@test
+def process_that_stands_still_and_one_that_runs_on(b):
+    for way, source in (("--stop", "stopped"), ("--live", "live")):
+        with b.start("glibc", 5, 4, 3000) as p:
+            compare_blocks(b, p, b.walk(way, p.pid), way, 4)
+            b.expect(way, b.summary(way, p.pid)["source"], source)
+
+
+@test
+def core_files(b):
+    """Two dumps of the same blocks agree: gdb's gcore, if it is installed."""
+    if not shutil.which("gcore"):
+        raise Skip("gcore is not installed")
+    for libc in ("glibc", "musl"):
+        with b.start(libc, 6, 4, 3000) as p:
+            core = os.path.join(b.dir, libc)
+            subprocess.run(["gcore", "-o", core, str(p.pid)], capture_output=True, timeout=TIMEOUT_S, check=False)
+            core += ".%d" % p.pid
+            compare_blocks(b, p, b.walk(core), libc, 4)
+            of_core, of_process = b.summary(core), b.summary(p.pid)
+            b.expect("source", of_core["source"], "core")
+            for name in ("held_bytes", "live_bytes", "free_bytes", "cached_bytes", "top_bytes", "mapped_blocks", "damages"):
+                b.expect(libc + ": " + name, of_core[name], of_process[name])
+
+
+@test
+def other_allocators_are_named(b):
+    for name, path in PRELOADS.items():
+        if not os.path.exists(path):
+            continue
+        with b.start("glibc", 1, 1, 10, env={"LD_PRELOAD": path}) as p:
+            done = b.memtrack_run(p.pid)
+            b.expect(name + ": status", (done.returncode, done.stdout), (1, ""))
+            if not re.match(r"memtrack: malloc is that of %s.* \('/\S+'\), whose heap cannot be read from outside\n$" % name,
+                            done.stderr):
+                b.problems.append("%s: %s" % (name, done.stderr))
+
+
+@test
+def other_versions_are_refused(b):
+    """A copy of the C library that says that it is another version."""
+    library = re.search(r"libc\.so\.6 => (/\S+)", subprocess.run(["ldd", b.program("glibc")], capture_output=True, text=True,
+                                                                check=True).stdout)[1]
+    with open(library, "rb") as f:
+        data = f.read()
+    for version in (b"2.99", b"2.12"):
+        fake, count = re.subn(rb"(GNU C Library \([^\n)]*\) stable release version )2\.\d\d", rb"\g<1>" + version, data)
+        b.expect("places of the version", count, 1)
+        with open(os.path.join(b.dir, "libc.so.6"), "wb") as f:
+            f.write(fake)
+        with b.start("glibc", 1, 1, 10, env={"LD_LIBRARY_PATH": b.dir}) as p:
+            done = b.memtrack_run(p.pid)
+            b.expect(version, (done.returncode, done.stdout), (1, ""))
+            if not re.match(r"memtrack: '/\S+' is glibc %s, the layout of whose heap is not known; known are 2.27 to 2.41\n$" %
+                            version.decode(), done.stderr):
+                b.problems.append(done.stderr)
+
+
+@test
+def tracked_programs_are_read_like_others(b):
+    with b.start("glibc", 1, 1, 2000, env={"LD_PRELOAD": b.build + "/libmemtrack.so", "MEMTRACK_DIR": b.dir}) as p:
+        compare_blocks(b, p, b.walk(p.pid), "tracked")
+
+
+@test
+def text_says_where_the_rest_is(b):
+    with b.start("glibc", 1, 8, 3000) as p:
+        text = b.good(p.pid)
+        b.expect("source", "read from  a copy of the process at one moment (it stood still for " in text, True)
+        head = re.search(r"^[\d.]+ MiB held by glibc for [\d.]+ MiB live in [\d,]+ blocks: \d+ % of the rest ", text, re.M)
+        b.expect("sentence", bool(head), True)
+        b.expect("arenas", len(re.findall(r"^  0x[0-9a-f]+", text, re.M)), len(b.summary(p.pid)["arenas"]))
+        b.expect("sum", len(re.findall(r"^  all ", text, re.M)), 1)
+
+
+@test
+def what_cannot_be_read_is_told(b):
+    for operand, wanted in (("999999999", "memtrack: "), (b.dir + "/none", "memtrack: ")):
+        done = b.memtrack_run(operand)
+        b.expect(operand, (done.returncode, done.stdout, done.stderr.count("\n"), done.stderr.startswith(wanted)), (1, "", 1, True))
+
+
+def damage_is_told(b, libc):
+    for seed in range(1, 4 * b.seeds + 1):
+        with b.start(libc, seed, 1 + seed % 3, 2000, "damage") as p:
+            began = time.monotonic()
+            walk, j = b.walk(p.pid), b.summary(p.pid)
+            if time.monotonic() - began > 20:
+                b.problems.append("seed %d: it takes long" % seed)
+            damaged = set(p.number["damaged"])
+            if not j["damages"] or not j["damage"]:
+                b.problems.append("%s, seed %d: damage at %s was not noticed" % (libc, seed, hexes(damaged)))
+            missing = set(p.live) - set(walk) - damaged
+            if sum(p.live[a] for a in missing) > j["skipped_bytes"]:
+                b.problems.append("%s, seed %d: %d blocks are missing that were not skipped" % (libc, seed, len(missing)))
+            if len(missing) > len(p.live) / 2:
+                b.problems.append("%s, seed %d: %d of %d blocks are missing" % (libc, seed, len(missing), len(p.live)))
+            wrong = {a for a in walk if walk[a] != p.live.get(a, walk[a])} - damaged
+            if wrong:
+                b.problems.append("%s, seed %d: wrong sizes: %s" % (libc, seed, hexes(wrong)))
+
+
+@test
+def damage_in_glibc_is_told(b):
+    damage_is_told(b, "glibc")
+
+
+@test
+def damage_in_musl_is_told(b):
+    damage_is_told(b, "musl")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("-k", default="")
+    parser.add_argument("-v", action="store_true")
+    options = parser.parse_args()
+    tap = Tap()
+    for function in TESTS:
+        if options.k not in function.__name__:
+            continue
+        bench = Bench(os.path.realpath(options.build), options.seeds)
+        began = time.monotonic()
+        try:
+            function(bench)
+            tap.ok(function.__name__, bench.problems)
+        except Skip as why:
+            tap.skip(function.__name__, why)
+        except Exception as e:  # a test that breaks has failed
+            tap.ok(function.__name__, bench.problems + ["%s: %s" % (type(e).__name__, e)])
+        if options.v:
+            tap.note("%.1f s" % (time.monotonic() - began))
+        shutil.rmtree(bench.dir, ignore_errors=True)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
