@@ -142,6 +142,8 @@ static void add_row(struct mt_grid *g, const struct mt_heap *h, const struct mt_
 
 	if (is_sum)
 		mt_grid_add(g, "all");
+	else if (!a->address)
+		mt_grid_addf(g, "%zu", (size_t)(a - h->arenas));
 	else
 		mt_grid_addf(g, "0x%" PRIx64 "%s", a->address,
 			     a == h->arenas && h->arena_count > 1 ? " (main)" : "");

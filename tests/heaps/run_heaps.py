@@ -274,9 +274,40 @@ def core_files(b):
 
 
 @test
+def blocks_of_jemalloc(b):
+    """Version 5.3.0. The C++ library that it brings has a block, and so has the C library for each thread."""
+    if not os.path.exists(PRELOADS["jemalloc"]):
+        raise Skip("libjemalloc2 is not installed")
+    for threads, operations, *modes in ((1, 4000), (8, 3000), (8, 6000, "mapped"), (4, 2000, "fork")):
+        for seed in range(1, b.seeds + 1):
+            with b.start("glibc", seed, threads, operations, *modes, env={"LD_PRELOAD": PRELOADS["jemalloc"]}) as p:
+                what = "jemalloc %d %d %s" % (seed, threads, " ".join(modes))
+                walk = b.walk(p.pid)
+                pool = {a for a in walk if a not in p.live and walk[a] == 81920}
+                b.expect(what + ": pools", len(pool), 1)
+                compare_blocks(b, p, {a: n if a in p.live or n != 320 else 280 for a, n in walk.items() if a not in pool},
+                               what, threads)
+                j = b.summary(p.pid)
+                b.expect(what + ": damage", (j["damages"], j["damage"], j["skipped_bytes"]), (0, [], 0))
+                b.expect(what + ": caches", (j["cached_blocks"] > 0, j["own_blocks"]), (True, sum(t % 4 != 3 for t in range(threads))))
+                if j["live_bytes"] + j["free_bytes"] + j["own_bytes"] > j["held_bytes"]:
+                    b.problems.append(what + ": more than is held")
+
+
+@test
+def jemalloc_is_not_read_while_it_works(b):
+    if not os.path.exists(PRELOADS["jemalloc"]):
+        raise Skip("libjemalloc2 is not installed")
+    with b.start("glibc", 1, 1, 10, env={"LD_PRELOAD": PRELOADS["jemalloc"]}) as p:
+        done = b.memtrack_run("--live", p.pid)
+        b.expect("status", (done.returncode, done.stdout), (1, ""))
+        b.expect("reason", "without the registers of threads" in done.stderr, True)
+
+
+@test
 def other_allocators_are_named(b):
     for name, path in PRELOADS.items():
-        if not os.path.exists(path):
+        if not os.path.exists(path) or name == "jemalloc":
             continue
         with b.start("glibc", 1, 1, 10, env={"LD_PRELOAD": path}) as p:
             done = b.memtrack_run(p.pid)
