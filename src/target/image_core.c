@@ -343,7 +343,7 @@ static int read_headers(struct mt_core *c, const Elf64_Ehdr *e, Elf64_Phdr **ret
 	Elf64_Shdr first;
 	size_t bytes;
 
-	if (count == PN_XNUM &&
+	if (count == PN_XNUM && e->e_shoff &&
 	    mt_file_pread(c->fd, &first, sizeof(first), e->e_shoff) == (ssize_t)sizeof(first))
 		count = first.sh_info;
 	if (e->e_phoff > c->bytes || count > (c->bytes - e->e_phoff) / sizeof(*header))
