@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 import run_image
-from run_image import Skip, TIMEOUT_S
+from run_image import Skip, TIMEOUT_S, wait_for_pause
 
 TESTS = []
 
@@ -55,6 +55,7 @@ MAKERS = {"gdb": core_by_gdb, "the kernel": core_by_kernel}
 
 def check_core(b, maker):
     p = start_known(b)
+    wait_for_pause(p)
     address, pthread = p.first.split()[1:]
     live = b.probe("live", p.pid, "symbol", "main", "symbol", "malloc")
     main = live.all("symbol")[0][1]

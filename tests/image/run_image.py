@@ -125,6 +125,14 @@ def with_status(key, value):
     return found
 
 
+def wait_for_pause(p):
+    """Until the threads of known.c but the main one wait in pause(), with their words in registers."""
+    def is_waiting(tid):
+        with open("/proc/%d/task/%s/syscall" % (p.pid, tid), encoding="ascii") as f:
+            return f.read().startswith("34 ")
+    wait_until(lambda: all(is_waiting(t) for t in os.listdir("/proc/%d/task" % p.pid) if t != str(p.pid)))
+
+
 def children_of(pid):
     return with_status("PPid", pid)
 
@@ -239,6 +247,7 @@ def registers_of_stopped_threads_are_known(b):
     if os.uname().machine != "x86_64":
         raise Skip("registers of x86-64")
     p = b.start(b.compile("known.c"))
+    wait_for_pause(p)
     for how in ("stop", "copy"):
         said = b.probe(how, p.pid, "registers")
         registers = {int(r[0]): r[1:] for r in said.all("registers")}
