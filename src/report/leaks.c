@@ -76,7 +76,7 @@ static void tell_limits(const struct mt_leaks_report *r, struct sentences *s)
 		mt_buf_printf(
 			&s->text,
 			"the heap was not walked (%s): its free memory counts as roots, which "
-			"may hide leaks",
+			"may hide leaks; --roots=strict leaves it out",
 			f->why_no_heap.text);
 		end_sentence(s);
 	}
