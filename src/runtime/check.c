@@ -121,11 +121,12 @@ MT_INLINE void *take_original(const struct request *r)
 					    : call_original(r, total);
 }
 
-MT_INLINE uint64_t usable_of(const void *p)
+/* Of a block that has this size; a static program may have no malloc_usable_size(). */
+MT_INLINE uint64_t usable_of(const void *p, uint64_t size)
 {
 	if (mt_layout.has_header)
 		return mt_header_of(p)->usable;
-	return REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
+	return REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : size;
 }
 
 /* only_modules: the module of the caller of malloc. */
@@ -153,11 +154,11 @@ MT_INLINE int is_left_out(struct mt_thread *t, const struct request *r)
 }
 
 /* New bytes [from, usable) of a block get their pattern. */
-MT_INLINE void fill_new(void *p, uint64_t from)
+MT_INLINE void fill_new(void *p, uint64_t from, uint64_t size)
 {
 	if (MT_LIKELY(!(mt_check.options.flags & MT_CHECK_FILL_ON_ALLOC)))
 		return;
-	uint64_t to = MT_MIN(usable_of(p), mt_check.options.fill_on_alloc);
+	uint64_t to = MT_MIN(usable_of(p, size), mt_check.options.fill_on_alloc);
 	if (from < to)
 		mt_mem_fill((char *)p + from, MT_BYTE_ALLOC, to - from);
 }
@@ -241,7 +242,7 @@ MT_INLINE void *make_inline(struct mt_thread *t, const struct request *r)
 		p = mt_block_dress(original, r->size, r->align,
 				   header_flags(r->call) | (left_out ? MT_HEADER_UNCHECKED : 0));
 	if (!r->zeroed && !left_out)
-		fill_new(p, 0);
+		fill_new(p, 0, r->size);
 	enter_table(t, p, r);
 	return p;
 }
@@ -345,6 +346,16 @@ static int is_loaders(const struct mt_caller *caller)
 	return m && m->number && all[m->number].flags & MT_MODULE_LOADER;
 }
 
+/* 1: it may be a block by a function of the allocator that is no hook of ours. */
+static int may_be_hidden(const void *p, uint32_t tag)
+{
+	struct mt_held held;
+	int is_ours = tag == MT_TAG_LIVE || tag == MT_TAG_FREED ||
+		      (mt_check.options.flags & MT_CHECK_FREE_TRACK &&
+		       mt_quarantine_find((uint64_t)p, &held));
+	return (mt_provider.has_hidden || mt_foreign_is_full()) && !is_ours;
+}
+
 /* A pointer that the table does not know. */
 MT_COLD static enum verdict examine_unknown(struct mt_thread *t, const struct mt_use *use,
 					    struct block *b)
@@ -368,7 +379,7 @@ MT_COLD static enum verdict examine_unknown(struct mt_thread *t, const struct mt
 	}
 	if (is_loaders(use->caller))
 		return IS_FOREIGN;
-	if (!mt_layout.has_header && may_be_unseen()) {
+	if ((!mt_layout.has_header && may_be_unseen()) || may_be_hidden(b->p, h.tag)) {
 		mt_count(&t->row->unknown_frees, 1);
 		return IS_FOREIGN;
 	}
@@ -426,7 +437,7 @@ MT_INLINE enum verdict examine(struct mt_thread *t, const struct mt_use *use, vo
 		return IS_FOREIGN;
 	}
 	if (!mt_layout.has_header)
-		b->usable = usable_of(p);
+		b->usable = usable_of(p, b->size);
 	else if (read_header(t, use, b) != IS_OURS)
 		return IS_BAD;
 	b->alloc_call = alloc_call_of(b);
@@ -837,7 +848,7 @@ static void *resize(struct mt_thread *t, const struct mt_use *use, struct block 
 	if (mt_layout.has_header)
 		mt_block_resize(b->p, r->size);
 	if (!b->left_out)
-		fill_new(b->p, b->usable);
+		fill_new(b->p, b->usable, r->size);
 	enter_table(t, b->p, r);
 	return b->p;
 }
@@ -886,7 +897,7 @@ static void *resize_by_allocator(struct mt_thread *t, struct block *b, const str
 	if (MT_UNLIKELY(t->settle))
 		mt_record_returned(t, p);
 	if (!b->left_out)
-		fill_new(p, b->usable);
+		fill_new(p, b->usable, r->size);
 	enter_table(t, p, r);
 	return p;
 }

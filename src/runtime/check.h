@@ -49,6 +49,13 @@ MT_INLINE int mt_check_is_on(void)
 	return MT_UNLIKELY(state != MT_CHECK_OFF) && (state == MT_CHECK_ON || mt_check_find_out());
 }
 
+/* 1: calls of this family go through check mode: it gives blocks of the plain family's allocator.
+ */
+MT_INLINE int mt_check_has(enum mt_family family)
+{
+	return (family == MT_FAMILY_PLAIN || mt_provider.doors >> family & 1) && mt_check_is_on();
+}
+
 /*
  * Whole calls. call: what the program called, for the report; source: as of mt_record_alloc().
  * They set errno as the C library does, and keep it otherwise.

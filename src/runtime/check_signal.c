@@ -2,7 +2,7 @@
 /*
  * Signals of check mode; see check_signal.h. Android takes these numbers for itself. Here they may
  * be the program's: a handler that was there before ours is called behind it, and one that comes
- * later takes the signal over.
+ * later takes the signal over (where the library is linked in, without our noticing).
  */
 #include "runtime/check_signal.h"
 
@@ -41,7 +41,6 @@ static int base(void)
 
 /* --- the handler --------------------------------------------------------------------------- */
 
-#ifndef MT_BUILD_WRAP
 static struct mt_action before[MT_CHECK_SIGNALS]; /* the program's, which ours replaced */
 
 static void do_or_note(uint32_t what)
@@ -77,12 +76,6 @@ static void put_up(uint32_t what)
 		return;
 	__atomic_fetch_or(&ours, 1u << what, __ATOMIC_RELAXED);
 }
-#else
-/* The link-time door has no handlers of its own. */
-static void put_up(uint32_t what)
-{
-}
-#endif
 
 /* --- start --------------------------------------------------------------------------------- */
 

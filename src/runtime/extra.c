@@ -6,6 +6,7 @@
  * by weak references to those names whether jemalloc is there.
  */
 #include "core/sys.h"
+#include "runtime/check_untracked.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
 
@@ -90,6 +91,33 @@ static void tell_family(enum mt_family family)
 		t->family = family;
 }
 
+/*
+ * In check mode with headers: blocks that these give are the allocator's own and in no table, and
+ * what they are given may be one of malloc's, which has a header.
+ */
+static int has_headers(enum mt_family family)
+{
+	return mt_check_has(family) && mt_layout.has_header;
+}
+
+/* By the hook's name: what check mode takes it for. */
+static enum mt_state_call freeing_call(const char *name)
+{
+	return mt_str_starts(name, "tc_deletearray") ? MT_CALL_DELETE_ARRAY
+	       : mt_str_starts(name, "tc_delete")    ? MT_CALL_DELETE
+						     : MT_CALL_FREE;
+}
+
+/* A block of malloc's moves; its new bytes are not zero. NULL: there is no memory. */
+static void *move_checked(void *old, size_t size, enum on_failure failure,
+			  const struct mt_caller *caller)
+{
+	void *p = mt_check_realloc(old, size, caller, 0);
+	if (!p && size && failure == FREES_OLD)
+		mt_check_free(old, MT_CALL_FREE, caller);
+	return p;
+}
+
 /* two steps: the argument lists below are macros */
 #define ALLOC(...) DEFINE_ALLOC(__VA_ARGS__)
 #define DEFINE_ALLOC(name, call, params, args, bytes) \
@@ -99,6 +127,8 @@ static void tell_family(enum mt_family family)
 		void *(*original)params = ORIGINAL(name, void *(*)params); \
 		if (!original) \
 			return NULL; \
+		if (has_headers(FAMILY(name))) \
+			return original args; \
 		struct mt_caller caller = MT_CALLER(); \
 		mt_record_watch(); \
 		void *p = original args; \
@@ -113,11 +143,17 @@ static void tell_family(enum mt_family family)
 	MT_PUBLIC void *name params \
 	{ \
 		struct extra_move m; \
+		struct mt_header header; \
+		struct mt_caller caller = MT_CALLER(); \
 		void *(*original)params = ORIGINAL(name, void *(*)params); \
 		if (!original) \
 			return NULL; \
+		if (has_headers(FAMILY(name))) \
+			return old && mt_check_reads_header(old, &header) \
+				       ? move_checked(old, bytes, failure, &caller) \
+				       : original args; \
 		tell_family(FAMILY(name)); \
-		begin_move(&m, old, MT_CALLER()); \
+		begin_move(&m, old, caller); \
 		tell_family(MT_FAMILY_PLAIN); \
 		void *p = original args; \
 		tell_family(FAMILY(name)); \
@@ -131,6 +167,11 @@ static void tell_family(enum mt_family family)
 	MT_PUBLIC void name params \
 	{ \
 		void(*original) params = ORIGINAL(name, void(*) params); \
+		if (has_headers(FAMILY(name))) { \
+			struct mt_caller caller = MT_CALLER(); \
+			mt_check_free(p, freeing_call(#name), &caller); \
+			return; \
+		} \
 		tell_family(FAMILY(name)); \
 		struct mt_thread *t = mt_record_delete_begin(p); \
 		tell_family(MT_FAMILY_PLAIN); \

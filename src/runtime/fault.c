@@ -20,6 +20,15 @@
 #include "runtime/program_errno.h"
 #include "runtime/provider.h"
 
+#if defined(__x86_64__)
+/* Returns from a handler; as libc's own, these bytes tell debuggers and unwinders what it is. */
+__asm__(".text\n.balign 16\n.globl mt_fault_restorer\n.hidden mt_fault_restorer\n"
+	".type mt_fault_restorer, @function\n"
+	"nop\nmt_fault_restorer:\n"
+	".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05\n" /* mov $15, %rax; syscall */
+	".size mt_fault_restorer, .-mt_fault_restorer\n");
+#endif
+
 #ifndef MT_BUILD_WRAP
 
 enum {
@@ -80,13 +89,6 @@ static int read_context(const void *context, struct mt_guard_fault *f)
 	f->access = error & ERROR_WRITE ? MT_ACCESS_WRITE : MT_ACCESS_READ;
 	return (error & ERROR_FETCH) != 0;
 }
-
-/* Returns from the handler; as libc's own, these bytes tell debuggers and unwinders what it is. */
-__asm__(".text\n.balign 16\n.globl mt_fault_restorer\n.hidden mt_fault_restorer\n"
-	".type mt_fault_restorer, @function\n"
-	"nop\nmt_fault_restorer:\n"
-	".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05\n" /* mov $15, %rax; syscall */
-	".size mt_fault_restorer, .-mt_fault_restorer\n");
 
 #if defined(__SSE2__) /* the tests' build; the image has general registers only */
 #define VECTORS \

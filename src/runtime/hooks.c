@@ -475,6 +475,8 @@ MT_NOINLINE static void *full_malloc(size_t size)
 MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 {
 	if (family != MT_FAMILY_PLAIN) {
+		if (MT_UNLIKELY(mt_check_has(family)))
+			return mt_check_malloc_hook(size);
 		void *p = do_malloc(family, size);
 		leave_family(family);
 		return p;
@@ -482,13 +484,10 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 	return MT_LIKELY(mt_thread_self_full() != NULL) ? full_malloc(size) : light_malloc(size);
 }
 
-/* The plain family alone is checked. */
-#define CHECKED(family) (family == MT_FAMILY_PLAIN && mt_check_is_on())
-
 MT_NOINLINE static void *full_calloc(size_t n, size_t each)
 {
 	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
+	if (mt_check_is_on())
 		return mt_check_calloc(n, each, &caller, 0);
 	return do_calloc(MT_FAMILY_PLAIN, n, each, caller);
 }
@@ -505,6 +504,8 @@ MT_INLINE void *calloc_of(enum mt_family family, size_t n, size_t each)
 {
 	if (family != MT_FAMILY_PLAIN) {
 		struct mt_caller caller = MT_CALLER();
+		if (MT_UNLIKELY(mt_check_has(family)))
+			return mt_check_calloc(n, each, &caller, 0);
 		void *p = do_calloc(family, n, each, caller);
 		leave_family(family);
 		return p;
@@ -517,7 +518,7 @@ MT_INLINE void *calloc_of(enum mt_family family, size_t n, size_t each)
 MT_NOINLINE static void *full_realloc(void *old, size_t size)
 {
 	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
+	if (mt_check_is_on())
 		return mt_check_realloc(old, size, &caller, 0);
 	struct mt_realloc r = {.call = call_realloc,
 			       .original = (void *)ORIGINAL(MT_FAMILY_PLAIN, realloc),
@@ -555,6 +556,8 @@ MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
 {
 	if (family != MT_FAMILY_PLAIN) {
 		struct mt_caller caller = MT_CALLER();
+		if (MT_UNLIKELY(mt_check_has(family)))
+			return mt_check_realloc(old, size, &caller, 0);
 		struct mt_realloc r = {.call = call_realloc,
 				       .original = (void *)ORIGINAL(family, realloc),
 				       .old = old,
@@ -583,6 +586,10 @@ MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
 	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p); \
 	MT_HOOK_ATTR void MT_HOOK(prefix##free)(void *p) \
 	{ \
+		if (family != MT_FAMILY_PLAIN && mt_check_has(family)) { \
+			mt_check_free_hook(p); \
+			return; \
+		} \
 		do_free(family, p); \
 		leave_family(family); \
 	} \
@@ -595,7 +602,7 @@ MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size) \
 	{ \
 		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
+		if (mt_check_has(family)) \
 			return mt_check_posix_memalign(out, align, size, &caller); \
 		int err = do_posix_memalign(family, out, align, size, caller); \
 		leave_family(family); \
@@ -605,7 +612,7 @@ MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size) \
 	{ \
 		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
+		if (mt_check_has(family)) \
 			return mt_check_memalign(align, size, MT_CALL_ALIGNED, &caller); \
 		void *p = do_aligned(family, ORIGINAL(family, memalign), align, size, caller); \
 		leave_family(family); \
@@ -615,7 +622,7 @@ MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size) \
 	{ \
 		struct mt_caller caller = MT_CALLER(); \
-		if (CHECKED(family)) \
+		if (mt_check_has(family)) \
 			return mt_check_aligned_alloc(align, size, &caller); \
 		void *p = \
 			do_aligned(family, ORIGINAL(family, aligned_alloc), align, size, caller); \
@@ -629,7 +636,7 @@ MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each);
 MT_HOOK_ATTR void *MT_HOOK(reallocarray)(void *old, size_t n, size_t each)
 {
 	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
+	if (mt_check_is_on())
 		return mt_check_reallocarray(old, n, each, &caller);
 	if (!ORIGINAL(MT_FAMILY_PLAIN, reallocarray))
 		return no_memory();
@@ -648,7 +655,7 @@ MT_HOOK_ATTR void *MT_HOOK(valloc)(size_t size);
 MT_HOOK_ATTR void *MT_HOOK(valloc)(size_t size)
 {
 	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
+	if (mt_check_is_on())
 		return mt_check_memalign(PAGE_BYTES, size, MT_CALL_ALIGNED, &caller);
 	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, valloc), size, caller);
 }
@@ -657,7 +664,7 @@ MT_HOOK_ATTR void *MT_HOOK(pvalloc)(size_t size);
 MT_HOOK_ATTR void *MT_HOOK(pvalloc)(size_t size)
 {
 	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
+	if (mt_check_is_on())
 		return mt_check_pvalloc(size, &caller);
 	return do_page_aligned(ORIGINAL(MT_FAMILY_PLAIN, pvalloc), size, caller);
 }
@@ -672,7 +679,7 @@ MT_HOOK_ATTR void MT_HOOK(cfree)(void *p)
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 {
-	if (CHECKED(MT_FAMILY_PLAIN)) {
+	if (mt_check_is_on()) {
 		mt_check_free_hook(p);
 		return;
 	}
@@ -690,7 +697,7 @@ MT_HOOK_ATTR void MT_HOOK(free_sized)(void *p, size_t size)
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size);
 MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size)
 {
-	if (CHECKED(MT_FAMILY_PLAIN)) {
+	if (mt_check_is_on()) {
 		mt_check_free_hook(p);
 		return;
 	}
@@ -711,7 +718,7 @@ MT_PUBLIC size_t malloc_usable_size(void *p);
 MT_PUBLIC size_t malloc_usable_size(void *p)
 {
 	struct mt_caller caller = MT_CALLER();
-	if (CHECKED(MT_FAMILY_PLAIN))
+	if (mt_check_is_on())
 		return mt_check_usable_size(p, &caller);
 	if (mt_guard_holds(p))
 		return mt_guard_size(p);

@@ -241,6 +241,22 @@ static void describe(const struct search *s)
 	mt_provider.asan_follows = s->self_at + 1 < s->count && is_asan(s->order[s->self_at + 1]);
 }
 
+/* Which other names the allocator behind the plain family has for its functions. */
+static void find_doors(const struct search *s)
+{
+	static const char *const telling[] = {"mallocx", "je_malloc", "mi_malloc", "tc_malloc"};
+	const struct mt_module *provider = NULL, *other;
+	uint32_t doors = 0, hidden = 0;
+	find(s, "malloc", &provider);
+	for (uint32_t i = 0; i < MT_ARRAY_LEN(telling); i++) {
+		int is_here = find(s, telling[i], &other) != 0;
+		hidden |= is_here && other == provider;
+		doors |= (uint32_t)(!is_here || other == provider) << i;
+	}
+	mt_provider.doors = doors;
+	mt_provider.has_hidden = hidden;
+}
+
 static void resolve_all(const struct mt_module_list *list)
 {
 	if (!mt_lock(&mt_rt.search_lock))
@@ -251,6 +267,7 @@ static void resolve_all(const struct mt_module_list *list)
 	resolve_cxx(&search);
 	resolve_system(&search);
 	describe(&search);
+	find_doors(&search);
 	mt_unlock(&mt_rt.search_lock);
 }
 

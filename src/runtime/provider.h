@@ -91,6 +91,9 @@ struct mt_provider_info {
 	uint32_t granule_shift; /* log2 of the least spacing of blocks */
 	uint32_t libc;          /* enum mt_state_libc */
 	uintptr_t malloc_address;
+	/* bit for each enum mt_family: its calls reach the plain family's allocator */
+	uint32_t doors;
+	uint32_t has_hidden; /* that one may give blocks by functions that are no hooks of ours */
 	uint32_t program_exports_malloc; /* its own malloc is reached before ours */
 	uint32_t is_second;     /* another copy of this library stands before us: it tracks */
 	uint32_t has_asan;      /* AddressSanitizer is in the process */

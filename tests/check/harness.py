@@ -267,8 +267,11 @@ class Bench:
     def program(self, source, **how):
         return compile_program(self.build, source, self.libc, **how)
 
-    def run(self, program, words, options=None, more="", timeout=TIMEOUT_S):
-        """options None: bare. more: for MEMTRACK_OPTIONS. {folder} in options is that of the run."""
+    def run(self, program, words, options=None, more="", timeout=TIMEOUT_S, preload=""):
+        """
+        options None: bare. more: for MEMTRACK_OPTIONS. {folder} in options is that of the run. preload: a library
+        behind ours.
+        """
         self.serial += 1
         folder = os.path.join(self.work, str(self.serial))
         os.mkdir(folder, 0o700)
@@ -278,6 +281,8 @@ class Bench:
                         MEMTRACK_STATE_DIR=folder, MEMTRACK_DIR=folder)
             if more:
                 ours["MEMTRACK_OPTIONS"] = more
+        if preload:
+            ours["LD_PRELOAD"] = ":".join(filter(None, [ours.get("LD_PRELOAD"), preload]))
         env, command = dict(clean_environment(), **ours), [program.name] + list(words)
         executable = program.real
         if self.emulator: # static: it hands on what is meant for the program

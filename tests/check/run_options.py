@@ -327,6 +327,51 @@ def _(bench):
     return r
 
 
+def linked_program(bench):
+    """options.c with the library inside, without a loader."""
+    library = os.path.join(bench.build, "libmemtrack-wrap.a")
+    made = os.path.join(bench.build, "check", bench.libc, "options_linked")
+    if os.path.exists(made) and os.path.getmtime(made) < os.path.getmtime(library):
+        os.unlink(made)
+    wrapped = ["-Wl,--wrap=" + name for name in ("malloc", "calloc", "realloc", "free")]
+    return compile_program(bench.build, "options.c", bench.libc, flags=("-O0", "-static", *wrapped),
+                           libs=(library, "-pthread"), name="options_linked")
+
+
+@test("signals of a program that the library is linked into")
+def _(bench):
+    program = linked_program(bench)
+    r = run(bench, "malloc 1 raise 45 malloc 20 raise 45 raise 46 raise 47 malloc 30 mark dumped raise 49 malloc 40 spoil free spoil "
+            "mark before raise 50 malloc 50 exit 3",
+            "backtrace_enable_on_signal backtrace_dump_prefix={dir}/heap record_allocs record_allocs_file={dir}/records "
+            "free_track free_track_backtrace_num_frames=0 log_allocator_stats_on_signal check_heap_on_signal verbose", program=program)
+    r.expect("status", r.status, 3)
+    p, dump = r.all("p"), "%s/heap.%d.txt" % (r.dir, r.pid)
+    for number, what in ((45, "enable backtracing"), (46, "dump the allocation records"), (47, "dump the backtrace"),
+                         (49, "log allocator stats"), (50, "check the heap")):
+        r.expect("said of %d" % number, r.line("Run: 'kill -%d %d' to %s." % (number, r.pid, what)) in r.log, True)
+    told = [line for line in r.log if line.startswith(("--", "Dumping", "Logging", "+++"))]
+    r.expect("log", told, ["Dumping to file: " + dump, "-- dumped", "Logging allocator stats...", "-- before",
+                           "+++ ALLOCATION %s USED AFTER FREE" % p[3]])
+    with open(dump, encoding="ascii") as f:
+        text = f.read()
+    r.expect("records of the dump", re.findall(r"^z 0  sz +(\d+)  num +1  bt (.*)$", text, re.M)[:1] != [] and
+             sorted(re.findall(r"^z 0  sz +(20|1)  num ", text, re.M)), ["1", "20"])
+    with open(os.path.join(r.dir, "records"), encoding="ascii") as f:
+        r.expect("recorded", "malloc %s 20" % p[1] in f.read(), True)
+    return r
+
+
+@test("a later handler of a program that the library is linked into")
+def _(bench):
+    r = run(bench, "malloc 10 handler 47 raise 47 malloc 11 exit 3", "backtrace backtrace_dump_prefix={dir}/heap",
+            program=linked_program(bench))
+    r.expect("status", r.status, 3)
+    r.expect("handled", r.said.get("handled"), "47")
+    r.expect("dumps", [f for f in os.listdir(r.dir) if f.startswith("heap")], [])
+    return r
+
+
 @test("signals at any moment, and the end while threads are at work")
 def _(bench):
     options = ("guard fill free_track=50 verify_pointers backtrace_enable_on_signal record_allocs=1000 "
