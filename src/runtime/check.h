@@ -49,11 +49,14 @@ MT_INLINE int mt_check_is_on(void)
 	return MT_UNLIKELY(state != MT_CHECK_OFF) && (state == MT_CHECK_ON || mt_check_find_out());
 }
 
-/* 1: calls of this family go through check mode: it gives blocks of the plain family's allocator.
+/*
+ * 1: this call of a family goes through check mode: the family gives blocks of the plain family's
+ * allocator. What that calls itself, under its own names, stays the family's.
  */
 MT_INLINE int mt_check_has(enum mt_family family)
 {
-	return (family == MT_FAMILY_PLAIN || mt_provider.doors >> family & 1) && mt_check_is_on();
+	const struct mt_thread *t = mt_thread_self();
+	return (mt_provider.doors >> family & 1) && mt_check_is_on() && !(t && t->depth);
 }
 
 /*

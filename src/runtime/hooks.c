@@ -572,6 +572,8 @@ MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
 	return full_realloc(old, size);
 }
 
+#define IS_CHECKED(family) (family == MT_FAMILY_PLAIN ? mt_check_is_on() : mt_check_has(family))
+
 #define DEFINE_FAMILY(prefix, family) \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size); \
 	MT_HOOK_ATTR void *MT_HOOK(prefix##malloc)(size_t size) \
@@ -602,7 +604,7 @@ MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
 	MT_HOOK_ATTR int MT_HOOK(prefix##posix_memalign)(void **out, size_t align, size_t size) \
 	{ \
 		struct mt_caller caller = MT_CALLER(); \
-		if (mt_check_has(family)) \
+		if (IS_CHECKED(family)) \
 			return mt_check_posix_memalign(out, align, size, &caller); \
 		int err = do_posix_memalign(family, out, align, size, caller); \
 		leave_family(family); \
@@ -612,7 +614,7 @@ MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##memalign)(size_t align, size_t size) \
 	{ \
 		struct mt_caller caller = MT_CALLER(); \
-		if (mt_check_has(family)) \
+		if (IS_CHECKED(family)) \
 			return mt_check_memalign(align, size, MT_CALL_ALIGNED, &caller); \
 		void *p = do_aligned(family, ORIGINAL(family, memalign), align, size, caller); \
 		leave_family(family); \
@@ -622,7 +624,7 @@ MT_INLINE void *realloc_of(enum mt_family family, void *old, size_t size)
 	MT_HOOK_ATTR void *MT_HOOK(prefix##aligned_alloc)(size_t align, size_t size) \
 	{ \
 		struct mt_caller caller = MT_CALLER(); \
-		if (mt_check_has(family)) \
+		if (IS_CHECKED(family)) \
 			return mt_check_aligned_alloc(align, size, &caller); \
 		void *p = \
 			do_aligned(family, ORIGINAL(family, aligned_alloc), align, size, caller); \
