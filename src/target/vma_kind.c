@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "wire/state.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -27,7 +28,8 @@ struct classifier {
 	struct mt_strings code; /* names of files with executable mappings */
 	const char *program;
 	size_t program_len;
-	bool has_glibc;
+	bool has_glibc, has_tracker;
+	uint64_t tables_start, tables_end; /* private memory of the tracker; 0: not known */
 };
 
 /* ---- names ---- */
@@ -345,6 +347,37 @@ static bool is_overhead(const struct mt_mapping *m)
 	       ((m->flags & MT_MAPPING_SHARED) && ends(m->name, len, ".mtk"));
 }
 
+/* Where a tracked process has the tracker's private memory: the header of its state file says. */
+static void find_tables(struct classifier *c, const struct mt_mapping *m)
+{
+	struct mt_state_header h;
+
+	c->has_tracker = true;
+	if (m->offset || !read_all(c, m->start, &h, sizeof(h)) ||
+	    memcmp(h.magic, MT_STATE_MAGIC, sizeof(h.magic)) != 0 || !h.arena_address ||
+	    __builtin_add_overflow(h.arena_address, h.arena_bytes, &c->tables_end))
+		return;
+	c->tables_start = h.arena_address;
+}
+
+static bool has_flag(const char *vm_flags, const char *flag)
+{
+	const char *at = strstr(vm_flags, flag);
+
+	return at && (at == vm_flags || at[-1] == ' ');
+}
+
+/* In a saved text: the only memory that is reserved without swap and left out of core files. */
+static bool is_tables(const struct classifier *c, const struct mt_smaps_mapping *v)
+{
+	const struct mt_mapping *m = &v->m;
+
+	if (c->tables_start)
+		return m->start < c->tables_end && m->end > c->tables_start &&
+		       m->start >= c->tables_start;
+	return c->has_tracker && has_flag(v->vm_flags, "nr") && has_flag(v->vm_flags, "dd");
+}
+
 static struct mt_vma_label device(const char *name)
 {
 	static const char *const list[] = {"/dev/dri/", "/dev/nvidia", "/dev/kfd",    "/dev/mali",
@@ -420,6 +453,8 @@ static struct mt_vma_label unnamed(const struct classifier *c, size_t i)
 
 	if (m->flags & MT_MAPPING_SHARED)
 		return label(MT_VMA_SHARED, MT_VMA_GROUP_OTHER, "");
+	if (is_tables(c, &c->s->mapping[i]))
+		return label(MT_VMA_OVERHEAD, MT_VMA_GROUP_OTHER, "the tracker's tables");
 	if (is_arena(c, i))
 		return label(MT_VMA_NATIVE_HEAP, MT_VMA_GROUP_NATIVE, "glibc arena");
 	if (is_arena_tail(c, i))
@@ -458,6 +493,8 @@ static int look(struct classifier *c)
 		const struct mt_mapping *m = mapping_at(c, i);
 
 		c->has_glibc |= is_glibc(m->name);
+		if (is_overhead(m) && (m->flags & MT_MAPPING_SHARED))
+			find_tables(c, m);
 		if (!(m->flags & MT_MAPPING_EXEC) || !is_plain_file(m->name))
 			continue;
 		if (mt_strings_intern(&c->code, m->name, strlen(m->name), &number))

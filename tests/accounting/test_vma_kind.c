@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "target/account.h"
+#include "wire/state.h"
 
 struct fixture {
 	struct mt_smaps s;
@@ -272,6 +273,33 @@ static void headers_of_glibc_decide_where_they_can_be_read(void **state)
 	assert_int_equal(f.label[3].kind, MT_VMA_UNKNOWN);
 	assert_string_equal(f.label[4].what, "glibc, large blocks");
 	assert_int_equal(f.label[5].kind, MT_VMA_UNKNOWN);
+	done(&f);
+}
+
+static void the_tables_of_the_tracker_are_overhead(void **state)
+{
+	static const char text[] =
+		"7f0000000000-7f0200000000 rw-p 00000000 00:00 0\nRss: 4 kB\nVmFlags: rd nr dd\n"
+		"7f0200000000-7f0300000000 rw-p 00000000 00:00 0\nRss: 4 kB\nVmFlags: rd wr nr\n"
+		"7f1000000000-7f1100000000 rw-s 00000000 00:16 3  /dev/shm/memtrack-0-x/1.2.mtk\n";
+	struct mt_state_header h = {.arena_address = 0x7f0200000000, .arena_bytes = 1ull << 32};
+	struct memory m = {{{0x7f1000000000, &h, sizeof(h)}}};
+	struct fixture f = {0};
+
+	memcpy(h.magic, MT_STATE_MAGIC, sizeof(h.magic));
+	make(&f, text);
+	assert_int_equal(f.label[0].kind, MT_VMA_OVERHEAD);
+	assert_int_equal(f.label[1].kind, MT_VMA_UNKNOWN);
+	done(&f);
+	f.facts = (struct mt_vma_facts){.read = read_part, .context = &m};
+	make(&f, text); /* the header says where, whatever the flags */
+	assert_int_equal(f.label[0].kind, MT_VMA_UNKNOWN);
+	assert_int_equal(f.label[1].kind, MT_VMA_OVERHEAD);
+	assert_string_equal(f.label[1].what, "the tracker's tables");
+	done(&f);
+	h.magic[0]++;
+	make(&f, text);
+	assert_int_equal(f.label[0].kind, MT_VMA_OVERHEAD);
 	done(&f);
 }
 
@@ -584,6 +612,7 @@ int main(void)
 		cmocka_unit_test(arenas_of_glibc_are_known_by_their_shape),
 		cmocka_unit_test(stacks_of_threads),
 		cmocka_unit_test(headers_of_glibc_decide_where_they_can_be_read),
+		cmocka_unit_test(the_tables_of_the_tracker_are_overhead),
 		cmocka_unit_test(system_calls_tell_stack_pointers),
 		cmocka_unit_test(android_has_its_own_table),
 		cmocka_unit_test(rows_of_every_kind_add_up_to_the_total),
