@@ -104,17 +104,23 @@ static bool leads_to(struct mt_glibc *g, const struct glibc_segment *s, uint64_t
 	return false;
 }
 
+/* The next chunk that is known, from `from` on; 0: there is none. */
+static uint64_t next_known(const struct mt_glibc *g, const struct glibc_segment *s, uint64_t from)
+{
+	const struct glibc_point *p = glibc_point_after(g, from, s->limit, s->arena);
+	uint64_t top = g->arenas[s->arena].state.top;
+
+	if (p)
+		return p->at;
+	return top >= from && top < s->limit ? top : 0;
+}
+
 /* Where the walk can go on behind damage; 0: nowhere. */
 static uint64_t next_proven(struct mt_glibc *g, const struct glibc_segment *s, uint64_t from)
 {
-	const struct glibc_arena *a = &g->arenas[s->arena];
-	const struct glibc_point *p = glibc_point_after(g, from, s->limit, s->arena);
-	uint64_t top = a->state.top, to = p ? p->at : 0;
-	uint64_t stop;
+	uint64_t to = next_known(g, s, from);
+	uint64_t stop = MT_MIN(to ? to : s->limit, from + LOOK_BYTES);
 
-	if (!to && top >= from && top < s->limit)
-		to = top;
-	stop = MT_MIN(to ? to : s->limit, from + LOOK_BYTES);
 	for (uint64_t at = from; at < stop && g->tries; at += 16)
 		if (to ? leads_to(g, s, at, to) : glibc_leads_to_end(g, s, at))
 			return at;
@@ -208,6 +214,20 @@ static bool reaches_too_far(struct mt_glibc *g, const struct glibc_segment *s,
 	       (top > c->at && top < c->at + c->size);
 }
 
+/* Whether only marks of a chunk are wrong, its own or those behind it: its size leads on. */
+static bool has_good_size(struct mt_glibc *g, const struct glibc_segment *s, const struct chunk *c)
+{
+	uint64_t next = c->at + c->size, to;
+
+	if (c->size < GLIBC_MIN_CHUNK || c->size & 15 || c->size > s->limit - c->at ||
+	    reaches_too_far(g, s, c))
+		return false;
+	to = next_known(g, s, next);
+	if (to == next)
+		return true;
+	return to ? leads_to(g, s, next, to) : glibc_leads_to_end(g, s, next);
+}
+
 enum glibc_end glibc_walk(struct mt_glibc *g, const struct glibc_segment *s, uint64_t *ret_end)
 {
 	uint64_t at = s->start, before = 0, next;
@@ -230,6 +250,13 @@ enum glibc_end glibc_walk(struct mt_glibc *g, const struct glibc_segment *s, uin
 		if (step == STEP_LIMIT)
 			return GLIBC_AT_LIMIT;
 		tell_broken(g, s->arena, at, before);
+		if (has_good_size(g, s, &c)) {
+			c.is_free = false;
+			take_chunk(g, &c, s->arena);
+			before = at;
+			at += c.size;
+			continue;
+		}
 		next = damages++ < DAMAGES_MAX ? next_proven(g, s, at + 16) : 0;
 		if (!next)
 			break;
