@@ -303,6 +303,19 @@ class Bench:
         return Result(program, status, out.decode(errors="replace"), said, folder, child.pid)
 
 
+def run_cases(bench, tap, options, program, tests):
+    """
+    Test points of a program's cases, each (name, options of check mode, case, function, libc or "", how): the function
+    looks at the result, how are more arguments of the run.
+    """
+    for name, words, case, check, only, how in tests:
+        if options.k in name and only in ("", options.libc):
+            r = bench.run(program, [case], words, **how)
+            r.expect("exit status", r.status, 0)
+            check(r)
+            tap.ok(name, r.problems)
+
+
 def run_tests(function, **numbers):
     """
     A script of this folder: its options are --build, --libc, -k and the named numbers. function(bench, tap, options)

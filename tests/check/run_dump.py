@@ -5,15 +5,13 @@ the specification.
 
   run_dump.py --build DIR [--libc musl] [-k SUBSTRING]
 """
-import argparse
 import os
 import re
 import sys
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
-from harness import Bench, Missing
-from tap import Tap
+from harness import HERE, run_cases, run_tests
 
 TESTS = []
 RECORD = re.compile(r"^z 0  sz (?=.{8})( *\d+)  num    (\d+)  bt((?: [0-9a-f]+)*)$")
@@ -249,37 +247,10 @@ def _(r):
     r.expect_log([])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--source", required=True)
-    parser.add_argument("--libc", choices=("glibc", "musl", "aarch64"), default="glibc")
-    parser.add_argument("-k", default="")
-    options = parser.parse_args()
-    tap = Tap()
-    try:
-        bench = Bench(options.build, options.libc)
-    except Missing as why:
-        tap.skip("heap dumps", why)
-        return tap.done()
-    flags = ("-O0", "-I" + os.path.join(os.path.abspath(options.source), "include"))
-    if options.libc == "musl":
-        flags += ("-DNO_GLIBC",)
-    try:
-        program = bench.program("dump.c", flags=flags)
-        for name, words, case, check, only, how in TESTS:
-            if options.k not in name or only not in ("", options.libc):
-                continue
-            r = bench.run(program, [case], words, **how)
-            r.expect("exit status", r.status, 0)
-            check(r)
-            tap.ok(name, r.problems)
-    except Missing as why:
-        tap.skip("heap dumps", why)
-    finally:
-        bench.close()
-    return tap.done()
+def main(bench, tap, options):
+    flags = ("-O0", "-I" + os.path.join(HERE, "..", "..", "include")) + ("-DNO_GLIBC",) * (options.libc == "musl")
+    run_cases(bench, tap, options, bench.program("dump.c", flags=flags), TESTS)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(main))

@@ -5,14 +5,12 @@ begin with the number of the behaviour in the specification.
 
   run_record.py --build DIR [--libc musl] [-k SUBSTRING]
 """
-import argparse
 import os
 import re
 import sys
 
 sys.dont_write_bytecode = True
-from harness import Bench, Missing
-from tap import Tap
+from harness import run_cases, run_tests
 
 TESTS = []
 LINE = re.compile(r"^(\d+): (\w+) (0x[0-9a-f]+)((?: (?:0x[0-9a-f]+|\d+))*)$")
@@ -23,7 +21,7 @@ NONE = "No alloc entries to write."
 
 def test(name, options, case, only=""):
     def add(check):
-        TESTS.append((name, options, case, check, only))
+        TESTS.append((name, options, case, check, only, {}))
         return check
     return add
 
@@ -243,33 +241,9 @@ def _(r):
     r.expect("status", r["status"], 0)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--libc", choices=("glibc", "musl", "aarch64"), default="glibc")
-    parser.add_argument("-k", default="")
-    options = parser.parse_args()
-    tap = Tap()
-    try:
-        bench = Bench(options.build, options.libc)
-    except Missing as why:
-        tap.skip("record_allocs", why)
-        return tap.done()
-    try:
-        program = bench.program("record.c")
-        for name, words, case, check, only in TESTS:
-            if options.k not in name or only not in ("", options.libc):
-                continue
-            r = bench.run(program, [case], words)
-            r.expect("exit status", r.status, 0)
-            check(r)
-            tap.ok(name, r.problems)
-    except Missing as why:
-        tap.skip("record_allocs", why)
-    finally:
-        bench.close()
-    return tap.done()
+def main(bench, tap, options):
+    run_cases(bench, tap, options, bench.program("record.c"), TESTS)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(main))
