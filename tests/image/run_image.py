@@ -158,6 +158,18 @@ def kept_status(pid):
     return [{k: v for k, v in status_of(pid, t).items() if k in KEPT} for t in threads]
 
 
+def settled_status(pid):
+    """The same, once it stays the same for a while: threads of the program's own are there."""
+    last, since = kept_status(pid), time.monotonic()
+    end = since + 20
+    while time.monotonic() - since < 0.3 and time.monotonic() < end:
+        now = kept_status(pid)
+        if now != last:
+            last, since = now, time.monotonic()
+        time.sleep(0.02)
+    return last
+
+
 def build_id(path):
     text = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=False).stdout
     found = re.search(r"Build ID: ([0-9a-f]+)", text)
@@ -485,7 +497,7 @@ def servers_serve_on(b):
     sock = os.path.join(b.dir, "s")
     p = b.start("redis-server", "--port", "0", "--unixsocket", sock, "--save", "", "--dir", b.dir, ready=False)
     b.check(wait_until(lambda: os.path.exists(sock)), "redis does not start")
-    before = kept_status(p.pid)
+    before = settled_status(p.pid)
     for i in range(20):
         how = ("stop", "copy")[i % 2]
         said = b.probe(how, p.pid)
