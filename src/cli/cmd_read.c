@@ -37,8 +37,8 @@ static const struct mt_option options[] = {
 	 .argument = "RAWFILE",
 	 .kind = MT_OPTION_TEXT,
 	 .offset = offsetof(struct read_options, output),
-	 .help = "write the bytes themselves to RAWFILE; those that cannot be read are zeros there, "
-		 "which is told"},
+	 .help = "write the bytes themselves to RAWFILE; those that cannot be read are zeros "
+		 "there, which is told"},
 	{.name = "stop",
 	 .kind = MT_OPTION_SET,
 	 .offset = offsetof(struct read_options, source),
@@ -506,23 +506,23 @@ const struct mt_command mt_cmd_read = {
 		"Shows bytes of any process, tracked or not, or of a core file: in rows of 16, as "
 		"hexadecimal digits and as text. Below a row stand those of its words that are "
 		"addresses, with what they point to: a block and the call site that allocated it, "
-		"if the process is tracked; a symbol and the distance from its start; the stack of a "
-		"thread; else the mapping. A line in front tells the mapping that the bytes are "
-		"of.\n\n"
-		"ADDRESS and END are hexadecimal, with or without 0x in front; LENGTH is a size (64, "
-		"4K, 0x100). Without END and LENGTH 256 bytes are shown. What cannot be read is said, "
-		"with the reason, and the rest is shown.\n\n"
-		"The process is neither stopped nor changed, and bytes are of slightly different "
-		"moments. --stop stops all of its threads meanwhile. --copy stops them only until "
-		"the kernel has made a copy-on-write copy, a few milliseconds for each GiB that is in "
-		"memory, and reads that; where none can be made the process is stopped instead, which "
-		"is said. The process does not notice: system calls that were interrupted go on, "
-		"signals arrive, and it gets no child. Memory that is shared with other processes is "
-		"not copied. Both need x86-64 for all of that: on 64-bit ARM no copy is made, and "
-		"epoll_wait and the like may return EINTR after a stop.\n\n"
-		"Core files are those of the kernel and of gdb, of x86-64. What they leave out is taken "
-		"from the files that were mapped, if they have the same build-id and the process "
-		"cannot have changed it. A core file that was cut is read as far as it goes.",
+		"if the process is tracked; a symbol and the distance from its start; the stack "
+		"of a thread; else the mapping. A line in front tells the mapping that the "
+		"bytes are of.\n\nADDRESS and END are hexadecimal, with or without 0x in front; "
+		"LENGTH is a size (64, 4K, 0x100). Without END and LENGTH 256 bytes are shown. "
+		"What cannot be read is said, with the reason, and the rest is shown.\n\nThe "
+		"process is neither stopped nor changed, and bytes are of slightly different "
+		"moments. --stop stops all of its threads meanwhile. --copy stops them only "
+		"until the kernel has made a copy-on-write copy, a few milliseconds for each "
+		"GiB that is in memory, and reads that; where none can be made the process is "
+		"stopped instead, which is said. The process does not notice: system calls that "
+		"were interrupted go on, signals arrive, and it gets no child. Memory that is "
+		"shared with other processes is not copied. Both need x86-64 for all of that: "
+		"on 64-bit ARM no copy is made, and epoll_wait and the like may return EINTR "
+		"after a stop.\n\nCore files are those of the kernel and of gdb, of x86-64. "
+		"What they leave out is taken from the files that were mapped, if they have the "
+		"same build-id and the process cannot have changed it. A core file that was cut "
+		"is read as far as it goes.",
 	.exit_status = "0: bytes were read, all or some; standard error says how many were "
 		       "not.\n\n1: none could be read; one sentence on standard error says "
 		       "why.\n\n2: the command line was not understood.",
