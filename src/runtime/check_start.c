@@ -26,6 +26,7 @@ int mt_check_begin(const struct mt_check_options *o, const char *program)
 	if (err)
 		return err;
 	mt_errors_begin();
+	mt_provider_find_doors();
 	if (o->flags & MT_CHECK_GUARD_PAGE)
 		mt_rt.options.guard_slots = PAGE_SLOTS;
 	mt_rt.options.guard_fatal = (o->flags & MT_CHECK_ABORT_ON_ERROR) != 0;

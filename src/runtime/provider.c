@@ -267,7 +267,6 @@ static void resolve_all(const struct mt_module_list *list)
 	resolve_cxx(&search);
 	resolve_system(&search);
 	describe(&search);
-	find_doors(&search);
 	mt_unlock(&mt_rt.search_lock);
 }
 
@@ -317,6 +316,21 @@ void *mt_provider_find(const char *name)
 	return NULL; /* the program may have no symbol table */
 }
 #endif
+
+void mt_provider_find_doors(void)
+{
+#ifndef MT_BUILD_WRAP
+	struct mt_module_list *list = mt_loader_read_modules(NULL);
+	if (!list)
+		return;
+	if (mt_lock(&mt_rt.search_lock)) {
+		begin_search(&search, list);
+		find_doors(&search);
+		mt_unlock(&mt_rt.search_lock);
+	}
+	mt_sys_munmap(list, list->map_bytes);
+#endif
+}
 
 int mt_provider_search_again(void)
 {

@@ -86,12 +86,16 @@ int mt_provider_search_again(void);
 /* The first definition of any name behind us in search order, or NULL. Slow: keep the result. */
 void *mt_provider_find(const char *name);
 
+/* Fills doors and has_hidden of mt_provider. Start-up of check mode. */
+void mt_provider_find_doors(void);
+
 /* What the resolution found: for the header and the module rows. */
 struct mt_provider_info {
 	uint32_t granule_shift; /* log2 of the least spacing of blocks */
 	uint32_t libc;          /* enum mt_state_libc */
 	uintptr_t malloc_address;
-	/* bit for each enum mt_family: its calls reach the plain family's allocator */
+	/* in check mode, a bit for each enum mt_family: its calls reach the plain family's
+	 * allocator */
 	uint32_t doors;
 	uint32_t has_hidden; /* that one may give blocks by functions that are no hooks of ours */
 	uint32_t program_exports_malloc; /* its own malloc is reached before ours */

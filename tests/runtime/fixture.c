@@ -37,6 +37,10 @@ int mt_provider_search_again(void)
 	return 0;
 }
 
+void mt_provider_find_doors(void)
+{
+}
+
 void *mt_provider_find(const char *name)
 {
 	return NULL;
