@@ -72,8 +72,8 @@ MEMTRACK_API const char *memtrack_label_set(const char *text);
 /* --- control -----------------------------------------------------------------------------------
  */
 
-/* Stop and go on recording new allocations, for the whole process. Frees of recorded blocks are
-   recorded always, so the live set stays right. */
+/* Stop and go on recording new allocations, for the whole process; in check mode without effect.
+   Frees of recorded blocks are recorded always, so the live set stays right. */
 MEMTRACK_API void memtrack_disable(void);
 MEMTRACK_API void memtrack_enable(void);
 
@@ -90,8 +90,9 @@ MEMTRACK_API int memtrack_control(const char *words);
    value (-ENOSYS: tracking is off; -EEXIST: the file exists; -EFBIG: RLIMIT_FSIZE is too small). */
 MEMTRACK_API int memtrack_snapshot(const char *path);
 
-/* Exact counters of the malloc heap. Fields may be added at the end: struct_bytes says how many the
-   caller knows. */
+/* Exact counters of the malloc heap; of what statistics and sampling mode count bytes are usable
+   bytes, and temporaries those of samples alone. Fields may be added at the end: struct_bytes says
+   how many the caller knows. */
 struct memtrack_stats {
 	size_t struct_bytes;
 	uint64_t allocs, frees;          /* successful calls; a realloc of a block is one of each */
@@ -138,11 +139,12 @@ enum memtrack_profile_error {
 	MEMTRACK_PROFILE_INVALID_REQUEST = 1,
 	MEMTRACK_PROFILE_IN_PROGRESS = 2, /* another request of this process is */
 	MEMTRACK_PROFILE_RATE_LIMITED = 3,
-	MEMTRACK_PROFILE_CANCELED = 4,   /* by memtrack_profile_cancel(), or in a child forked by a
-					    signal handler */
-	MEMTRACK_PROFILE_NO_SPACE = 5,   /* disk or quota, or a table of the tracker */
-	MEMTRACK_PROFILE_FAILED = 6,     /* errno_value says why */
-	MEMTRACK_PROFILE_UNSUPPORTED = 7 /* no runtime, tracking off, or a seccomp filter */
+	MEMTRACK_PROFILE_CANCELED = 4, /* by memtrack_profile_cancel(), or in a child forked by a
+					  signal handler */
+	MEMTRACK_PROFILE_NO_SPACE = 5, /* disk or quota, or a table of the tracker */
+	MEMTRACK_PROFILE_FAILED = 6,   /* errno_value says why */
+	/* no runtime, tracking off, a seccomp filter, or sampling wanted in check mode */
+	MEMTRACK_PROFILE_UNSUPPORTED = 7
 };
 
 struct memtrack_profile_request {

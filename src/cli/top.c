@@ -59,8 +59,9 @@ static bool is_wanted(const struct mt_top *t, const struct mt_watched *w)
 	for (int i = 0; i < t->only->count; i++) {
 		const char *text = t->only->text[i];
 
-		if (!strncmp(text, "name:", 5) ? !strcmp(w->program, text + 5)
-					       : w->now.pid == atoi(text))
+		if (!strncmp(text, "name:", 5)
+			    ? !strcmp(w->program, text + 5) || !strcmp(w->called, text + 5)
+			    : w->now.pid == atoi(text))
 			return true;
 	}
 	return false;

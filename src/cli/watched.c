@@ -245,6 +245,7 @@ void mt_watched_done(struct mt_watched *w)
 	free(w->history);
 	free(w->path);
 	free(w->program);
+	free(w->called);
 	mt_watch_done(&w->now);
 	mt_watch_done(&w->before);
 	mt_site_names_done(&w->names);
@@ -323,8 +324,10 @@ static int take_item(struct mt_watched_list *old, const struct mt_live_state *s,
 			old->item[i] = (struct mt_watched){0};
 			return 0;
 		}
-	*ret = (struct mt_watched){.path = strdup(s->path), .program = strdup(s->program)};
-	if (ret->path && ret->program)
+	*ret = (struct mt_watched){.path = strdup(s->path),
+				   .program = strdup(s->program),
+				   .called = strdup(s->called)};
+	if (ret->path && ret->program && ret->called)
 		return 0;
 	mt_watched_done(ret);
 	return -ENOMEM;

@@ -64,7 +64,7 @@ struct mt_watched_history {
 };
 
 struct mt_watched {
-	char *path, *program;               /* owned */
+	char *path, *program, *called;      /* owned; called: as find.h says */
 	struct mt_watched_history *history; /* owned; NULL before the first reading */
 	struct mt_watch now;                /* of the last reading that succeeded */
 	struct mt_watch before;

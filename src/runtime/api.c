@@ -242,7 +242,8 @@ void memtrack_disable(void)
 	struct mt_thread *t = begin();
 	if (!t)
 		return;
-	__atomic_fetch_and(&mt_rt.hdr->control, ~1u, __ATOMIC_RELAXED);
+	if (mt_check.state != MT_CHECK_ON)
+		__atomic_fetch_and(&mt_rt.hdr->control, ~1u, __ATOMIC_RELAXED);
 	mt_leave(t);
 }
 
@@ -293,15 +294,56 @@ static void sum_threads(struct memtrack_stats *s)
 	}
 }
 
+/* What the light modes recorded one by one is in STATS as well, and stands for more in the rows. */
+static void take_samples_out(struct memtrack_stats *s)
+{
+	uint64_t n = in_use(MT_REGION_CELLS);
+	for (uint64_t i = 1; i < n; i++) {
+		const struct mt_state_cell *c = &mt_rt.cells[i];
+		const struct mt_state_site *site = &mt_rt.sites[c->site];
+		if (!site->regime || site->heap != MT_HEAP_MALLOC)
+			continue;
+		s->allocs -= mt_counted(&c->allocs);
+		s->frees -= mt_counted(&c->frees);
+		s->bytes -= mt_counted(&c->bytes);
+		s->freed_bytes -= mt_counted(&c->freed_bytes);
+	}
+}
+
+/* What the light modes count. */
+static void add_counted(struct memtrack_stats *s)
+{
+	const struct mt_state_stats *all = mt_storage_base(MT_REGION_STATS);
+	const struct mt_state_region *r = mt_rt.region[MT_REGION_STATS];
+	uint64_t n = MT_MIN(in_use(MT_REGION_STATS), r->committed_bytes / r->elem_bytes);
+	int64_t peak = __atomic_load_n(&mt_rt.hdr->stats_peak_bytes, __ATOMIC_RELAXED);
+	for (uint64_t i = 0; i < n; i++) {
+		for (int k = 0; k < MT_SIZE_BUCKETS; k++) {
+			const struct mt_state_size_class *c = &all[i].size_class[k];
+			s->allocs += mt_counted(&c->allocs);
+			s->frees += mt_counted(&c->frees);
+			s->bytes += mt_counted(&c->bytes);
+			s->freed_bytes += mt_counted(&c->freed_bytes);
+		}
+		peak = MT_MAX(peak, all[i].peak_bytes);
+	}
+	if (peak > 0)
+		s->peak_bytes = (uint64_t)peak;
+}
+
 int memtrack_stats_get(struct memtrack_stats *stats)
 {
 	struct memtrack_stats s = {.struct_bytes = MT_MIN(stats->struct_bytes, sizeof(s))};
 	struct mt_thread *t = begin();
 	if (t) {
 		sum_threads(&s);
+		s.peak_bytes = (uint64_t)__atomic_load_n(&mt_rt.hdr->peak_bytes, __ATOMIC_RELAXED);
+		if (__atomic_load_n(&mt_rt.counting, __ATOMIC_RELAXED)) {
+			take_samples_out(&s);
+			add_counted(&s);
+		}
 		s.live_count = s.allocs - s.frees;
 		s.live_bytes = s.bytes - s.freed_bytes;
-		s.peak_bytes = (uint64_t)__atomic_load_n(&mt_rt.hdr->peak_bytes, __ATOMIC_RELAXED);
 		for (size_t i = 0; i < MT_ARRAY_LEN(mt_rt.hdr->lost); i++)
 			s.lost_events += mt_counted(&mt_rt.hdr->lost[i]);
 		mt_leave(t);

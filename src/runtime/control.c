@@ -248,6 +248,9 @@ static void switch_locked(const struct mt_thread *t, uint32_t before, uint32_t a
 /* Wishes, and the switch that goes with them. */
 static int apply_locked(const struct mt_thread *t, const struct mt_wishes *w)
 {
+	/* blocks have headers: every call has to go on as it began */
+	if (mt_check.state == MT_CHECK_ON && (w->mode != MT_MODE_CHECK || w->switch_to))
+		return -MT_EINVAL;
 	int err = grant_locked(t, w);
 	if (err)
 		return err;
@@ -267,10 +270,6 @@ static int apply_request_locked(const struct mt_thread *t)
 {
 	mt_mem_copy(&wanted, &mt_rt.policy.wishes, sizeof(wanted));
 	int err = mt_wishes_read(request, &wanted);
-	/* blocks have headers: every call has to go on as it began */
-	if (!err && mt_check.state == MT_CHECK_ON &&
-	    (wanted.mode != MT_MODE_CHECK || wanted.switch_to))
-		err = -MT_EINVAL;
 	if (!err)
 		err = apply_locked(t, &wanted);
 	if (err)
@@ -490,7 +489,7 @@ static void set_sampling(struct mt_wishes *w, const struct mt_sampling *s)
 int mt_control_sample(struct mt_thread *t, uint64_t interval_bytes, struct mt_sampling *before)
 {
 	const struct mt_wishes *p = &mt_rt.policy.wishes;
-	int err = begin_own(t);
+	int err = mt_check.state == MT_CHECK_ON ? -MT_ENOTSUP : begin_own(t);
 	if (err)
 		return err;
 	uint64_t interval = interval_bytes ? interval_bytes : p->interval_bytes;

@@ -64,6 +64,8 @@ static int say(struct memtrack_profile_result *r, int error, int err)
 static int say_failed(struct memtrack_profile_result *r, int err)
 {
 	int full = err == -MT_ENOSPC || err == -MT_EDQUOT;
+	if (err == -MT_ENOTSUP)
+		return say(r, MEMTRACK_PROFILE_UNSUPPORTED, err);
 	return say(r, full ? MEMTRACK_PROFILE_NO_SPACE : MEMTRACK_PROFILE_FAILED, err);
 }
 

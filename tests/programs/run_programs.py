@@ -1236,6 +1236,31 @@ def source_interface(bench):
     bench.check_books(snapshot)
 
 
+@test
+def source_counters(bench):
+    """The counters that a program reads are exact in all modes."""
+    include = "-I" + os.path.join(HERE, "..", "..", "include")
+    program = bench.build("counters.c", flags=[include])
+    for words, bytes_of in (("mode=full", "requests"), ("mode=stats", "usable sizes"),
+                            ("mode=sample interval=4K", "usable sizes"), ("mode=sample interval=1", "usable sizes"),
+                            ("mode=sample every=10", "usable sizes")):
+        run = bench.run([program], True, MEMTRACK_OPTIONS=words)
+        bench.expect(words, run.stdout.decode(), "allocs 1000 frees 500 live 500\n"
+                     "bytes of %s, freed too, live too, peak too\n" % bytes_of)
+
+
+@test
+def source_profile_in_check_mode(bench):
+    """Blocks have headers: no request of the program's may end check mode."""
+    include = "-I" + os.path.join(HERE, "..", "..", "include")
+    program = bench.build("counters.c", flags=[include])
+    for check in ("guard free_track fill backtrace", "verify_pointers"):
+        run = bench.run([program, "profile"], True, LIBC_DEBUG_MALLOC_OPTIONS=check)
+        bench.expect("with " + check, (run.status, run.stdout.decode(), run.stderr.decode()),
+                     (0, "profile unsupported\nallocs 1000 frees 500 live 500\n"
+                      "bytes of requests, freed too, live too, peak too\n", ""))
+
+
 # ---- bounds: what the tracker may take, and what it says at each ----
 
 MIB = 1 << 20
