@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/report_options.h"
 #include "cli/run_check.h"
+#include "cli/run_modes.h"
 #include "cli/run_snapshots.h"
 
 #include "base/units.h"
@@ -40,6 +41,7 @@
 enum run_mode { MODE_FULL, MODE_SAMPLE, MODE_STATS, MODE_RECORD, MODE_CHECK };
 static const char *const mode_words[] = {"full", "sample", "stats", "record", "check"};
 enum { RECORD_BUFFERS_MOST = 1 << 30 };
+enum { INTERVAL_DEFAULT = 512 << 10, DEPTH_DEFAULT = 64 };
 enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_PEAK, REPORT_ERRORS, REPORT_NONE };
 
 struct run_options {
@@ -55,8 +57,6 @@ struct run_options {
 };
 
 static const struct run_options defaults = {
-	.interval = 512 << 10,
-	.depth = 64,
 	.profile_rate = 60,
 	.max_size = UINT64_MAX,
 	.leak_threshold_bytes = MT_REPORT_THRESHOLD_DEFAULT,
@@ -394,31 +394,6 @@ static void collect_others(struct run *r)
 	r->is_all_collected = mt_collect_abandoned(&budget, &r->abandoned);
 }
 
-static int check_heaps(const char *heaps)
-{
-	static const char *const names[] = {"malloc", "mmap", "brk", "custom"};
-
-	if (!strcmp(heaps, "all"))
-		return 0;
-	for (const char *at = heaps;; at++) {
-		size_t len = strcspn(at, ","), i = 0;
-
-		while (i < MT_ARRAY_LEN(names) &&
-		       (strlen(names[i]) != len || strncmp(at, names[i], len)))
-			i++;
-		if (i == MT_ARRAY_LEN(names)) {
-			mt_complain("run: '--heaps=%s' names an unknown heap (known: malloc, mmap, "
-				    "brk, custom, "
-				    "all); see 'memtrack run --help'",
-				    heaps);
-			return MT_EXIT_USAGE;
-		}
-		at += len;
-		if (!*at)
-			return 0;
-	}
-}
-
 /* drop, wait, wait:TIME: as the runtime's word takes it. 0 or an exit status. */
 static int make_on_full(struct run *r)
 {
@@ -446,14 +421,8 @@ static int make_record_words(struct run *r)
 	const struct run_options *o = r->o;
 	int status;
 
-	if (o->mode != MODE_RECORD) {
-		if (!o->record_limit && !o->record_buffers &&
-		    !strcmp(o->on_full, defaults.on_full) && !o->record_keep)
-			return 0;
-		mt_complain("run: --record-limit, --record-keep, --record-buffers and --on-full "
-			    "belong to --mode=record");
-		return MT_EXIT_USAGE;
-	}
+	if (o->mode != MODE_RECORD)
+		return 0;
 	if (o->record_buffers > RECORD_BUFFERS_MOST) {
 		mt_complain("run: '--record-buffers' is 1G at most");
 		return MT_EXIT_USAGE;
@@ -490,13 +459,34 @@ static int make_lists(struct run *r)
 	return status ? status : add_checked_word(r, "intervals", r->o->intervals);
 }
 
-/* The pool holds samples only. */
-static int check_guard(const struct run_options *o)
+/* No option is ignored in silence. 0 or an exit status. */
+static int check_modes(const struct run *r)
 {
-	if (o->mode == MODE_SAMPLE || !(o->guard_slots || o->guard_side || o->on_error))
-		return 0;
-	mt_complain("run: --guard-sampled, --guard-side and --on-error belong to --mode=sample");
-	return MT_EXIT_USAGE;
+	const struct run_options *o = r->o;
+	const char *mode = r->check ? "check" : mode_words[o->mode];
+	const struct mt_run_use uses[] = {
+		{"interval", o->interval != 0, "sample", NULL},
+		{"intervals", o->intervals != NULL, "sample", NULL},
+		{"every", o->every != 0, "sample", NULL},
+		{"max-cpu", o->max_cpu != 0, "sample", "stats"},
+		{"min-anon", o->min_anon != 0, "sample", "stats"},
+		{"guard-sampled", o->guard_slots != 0, "sample", NULL},
+		{"guard-side", o->guard_side != 0, "sample", NULL},
+		{"on-error", o->on_error != 0, "sample", NULL},
+		{"record-limit", o->record_limit != 0, "record", NULL},
+		{"record-keep", o->record_keep != 0, "record", NULL},
+		{"record-buffers", o->record_buffers != 0, "record", NULL},
+		{"on-full", strcmp(o->on_full, defaults.on_full) != 0, "record", NULL},
+		{"depth", o->depth != 0, NULL, "stats"},
+		{"modules", o->modules != NULL, NULL, "stats"},
+	};
+
+	if (o->every && (o->interval || o->intervals)) {
+		mt_complain("run: --every takes the place of --interval and --intervals: give one "
+			    "of them; see 'memtrack run --help'");
+		return MT_EXIT_USAGE;
+	}
+	return mt_run_modes_check(uses, MT_ARRAY_LEN(uses), mode, o->quiet);
 }
 
 static int make_words(struct run *r)
@@ -504,14 +494,15 @@ static int make_words(struct run *r)
 	static const char *const guard_sides[] = {"either", "end", "start"};
 	const struct run_options *o = r->o;
 
-	mt_buf_printf(&r->words, "%sdepth=%" PRIu64 " follow=%s", r->words.len ? " " : "", o->depth,
-		      o->follow ? "none" : "all");
+	mt_buf_printf(&r->words, "%sdepth=%" PRIu64 " follow=%s", r->words.len ? " " : "",
+		      o->depth ? o->depth : DEPTH_DEFAULT, o->follow ? "none" : "all");
 	if (o->mode != MODE_FULL || r->check)
 		mt_buf_printf(&r->words, " mode=%s", mode_words[r->check ? MODE_CHECK : o->mode]);
 	if (o->mode == MODE_SAMPLE && o->every)
 		mt_buf_printf(&r->words, " every=%" PRIu64, o->every);
 	else if (o->mode == MODE_SAMPLE)
-		mt_buf_printf(&r->words, " interval=%" PRIu64, o->interval);
+		mt_buf_printf(&r->words, " interval=%" PRIu64,
+			      o->interval ? o->interval : INTERVAL_DEFAULT);
 	if (o->max_cpu)
 		mt_buf_printf(&r->words, " max-cpu=%" PRIu64, o->max_cpu);
 	if (o->min_anon)
@@ -570,12 +561,12 @@ static int prepare(struct run *r, const struct mt_operands *operands)
 {
 	struct mt_err err = {0};
 	enum mt_preflight_why why;
-	int code = check_heaps(r->o->heaps);
+	int code = mt_run_check_heaps(r->o->heaps);
 
 	if (!code)
 		code = mt_run_check_choose(r->o->check, mode_words[r->o->mode], &r->check);
 	if (!code)
-		code = check_guard(r->o);
+		code = check_modes(r);
 	if (!code)
 		code = mt_run_snapshots_parse(r->o->snapshot_every_ns, &r->o->snapshot_on,
 					      &r->snapshot_options);

@@ -99,6 +99,13 @@ def usage_errors_name_what_was_wrong(b):
             "--check=backtrace=99999999999999999999", "true")
     b.fails(2, "run: --check is a mode of its own (--mode=check)" + see, "run", "--check", "--mode=stats", "true")
     b.fails(2, "run: '--depth=0' is no number from 1 to 256" + see, "run", "--depth=0", "true")
+    for words in ["--interval=4K"], ["--mode=stats", "--interval=4K"], ["--check", "--interval=4K"], ["--mode=record", "--interval=4K"]:
+        b.fails(2, "run: --interval belongs to --mode=sample" + see, "run", *words, "true")
+    for option in ["intervals=0-64:8M", "every=3", "max-cpu=5", "min-anon=1M"]:
+        b.fails(2, "run: --%s belongs to --mode=sample" % option.split("=")[0] + see, "run", "--" + option, "true")
+    for other in ["interval=4K", "intervals=0-64:8M"]:
+        b.fails(2, "run: --every takes the place of --interval and --intervals: give one of them" + see, "run", "--mode=sample",
+                "--every=3", "--" + other, "true")
     b.fails(2, "run: '--heaps=malloc,foo' names an unknown heap (known: malloc, mmap, brk, custom, all)" + see, "run",
             "--heaps=malloc,foo", "true")
     b.fails(2, "run: '%q' has an unknown conversion '%q' (known: %e %p %h %t)" + see, "run", "-o", "%q", "true")
@@ -540,6 +547,16 @@ def a_program_rebuilt_since_is_told_without_asking(b):
     shutil.rmtree(cached, ignore_errors=True)
     b.run("report", "p.mtk", "--no-cache")
     b.expect("--no-cache", os.path.exists(cached), False)
+
+
+@needs_library
+def what_counts_when_sampling_begins_is_told(b):
+    for option in ["depth=3", "modules=+x", "min-anon=1M", "max-cpu=5"]:
+        done = b.run("run", "--mode=stats", "--report=none", "--" + option, SUBJECT, "free")
+        b.expect(option, (done.returncode, done.stderr), (0, "memtrack: --%s counts in --mode=stats only once sampling begins, by memtrack "
+                 "ctl or a profile that the program asks for\n" % option.split("=")[0]))
+    done = b.run("run", "--mode=stats", "-q", "--depth=3", SUBJECT, "free")
+    b.expect("quiet", (done.returncode, done.stderr), (0, ""))
 
 
 @needs_library

@@ -269,7 +269,7 @@ def run_names_errors_first(bench):
         bench.problems.append("key=value: %s" % done.stderr[-500:])
     bench.expect("status of die", run("--on-error=die", "--error-exitcode=55").returncode, -signal.SIGSEGV)
     done = subprocess.run([bench.memtrack, "run", "--guard-sampled=5", "true"], capture_output=True, text=True, check=False)
-    bench.expect("full mode", (done.returncode, "belong to --mode=sample" in done.stderr), (2, True))
+    bench.expect("full mode", (done.returncode, "--guard-sampled belongs to --mode=sample" in done.stderr), (2, True))
 
 
 def other_allocators_have_no_pool(bench):

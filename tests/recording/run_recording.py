@@ -535,7 +535,7 @@ def files_that_do_not_belong_together_are_refused(b):
 @test
 def options_are_checked(b):
     for args, sentence in ((["run", "--mode=record", "--on-full=hope", "true"], "neither drop nor wait[:TIME]"),
-                           (["run", "--record-limit=1M", "true"], "belong to --mode=record"),
+                           (["run", "--record-limit=1M", "true"], "--record-limit belongs to --mode=record"),
                            (["run", "--mode=record", "--record-buffers=2G", "true"], "1G at most"),
                            (["report", "--at=never", "x.mtr"], "neither a time"),
                            (["export", "x.mtr"], "--format is missing")):
