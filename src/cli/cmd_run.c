@@ -323,8 +323,9 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_NUMBER,
 	 .offset = AT(error_exitcode),
 	 .max = 255,
-	 .help = "exit with N when a memory error or a leak of at least --leak-threshold bytes is "
-		 "found (default: as the program)"},
+	 .help = "exit with N when a memory error is found, however the program ends, or, unless "
+		 "a signal ends it, a leak of at least --leak-threshold bytes (default: as the "
+		 "program); sample mode finds leaks by chance, stats mode finds neither"},
 	MT_SYMBOL_OPTION_ENTRIES(struct run_options, ),
 	{.letter = 'q',
 	 .name = "quiet",
@@ -484,6 +485,11 @@ static int check_modes(const struct run *r)
 	if (o->every && (o->interval || o->intervals)) {
 		mt_complain("run: --every takes the place of --interval and --intervals: give one "
 			    "of them; see 'memtrack run --help'");
+		return MT_EXIT_USAGE;
+	}
+	if (o->error_exitcode && o->mode == MODE_STATS) {
+		mt_complain("run: --error-exitcode needs a mode that finds leaks or memory errors, "
+			    "--mode=stats does not; see 'memtrack run --help'");
 		return MT_EXIT_USAGE;
 	}
 	return mt_run_modes_check(uses, MT_ARRAY_LEN(uses), mode, o->quiet);
@@ -737,7 +743,10 @@ static int write_report(const struct run *r, const struct mt_report *report, str
 	return 0;
 }
 
-/* Reports on the loaded profiles; returns whether there are leaks for --error-exitcode. */
+/*
+ * Reports on the loaded profiles; returns whether --error-exitcode counts. What is live when a
+ * signal ends the program is no leak; an error is one whatever it led to.
+ */
 static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err *err)
 {
 	const struct run_options *o = r->o;
@@ -777,7 +786,7 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 	mt_err_clear(err);
 	if (o->report != REPORT_NONE && !o->quiet)
 		write_report(r, &report, err);
-	if (o->error_exitcode)
+	if (o->error_exitcode && WIFEXITED(r->end.status))
 		mt_report_count_leaks(&report, &leaks);
 	return o->error_exitcode && (leaks.wide_sites || mt_report_count_errors(&report));
 }
@@ -787,7 +796,7 @@ static bool finish(struct run *r)
 	mt_auto(mt_loaded) struct mt_loaded loaded = {0};
 	struct mt_collect_end end = {r->end.pid, r->end.status};
 	struct mt_err err = {0};
-	bool has_leaks = false;
+	bool is_found = false;
 
 	mt_load_catch_interrupt();
 	if (mt_collect_dir(r->dir.path, r->pattern, &end, &r->files, &err))
@@ -799,13 +808,13 @@ static bool finish(struct run *r)
 	mt_err_clear(&err);
 	if (((r->o->report != REPORT_NONE && !r->o->quiet) || r->o->error_exitcode) &&
 	    !load_files(r, &loaded))
-		has_leaks = report(r, &loaded, &err);
+		is_found = report(r, &loaded, &err);
 	if (err.code)
 		mt_complain("%s", err.text);
 	tell_files(r);
 	if ((r->o->report != REPORT_NONE && !r->o->quiet) || r->o->verbose)
 		tell_others(r);
-	return has_leaks;
+	return is_found;
 }
 
 static void ring(void *context)
@@ -897,7 +906,7 @@ static int launch(struct run *r, const struct mt_operands *operands)
 static int run(const void *opaque, const struct mt_operands *operands)
 {
 	struct run r = {.o = opaque, .dir = {.lock_fd = -1}};
-	bool has_leaks = false;
+	bool is_found = false;
 	int status;
 
 	collect_others(&r);
@@ -908,9 +917,9 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		if (!status) {
 			int end = r.end.status;
 
-			has_leaks = finish(&r);
+			is_found = finish(&r);
 			run_done(&r);
-			if (has_leaks && WIFEXITED(end))
+			if (is_found)
 				return (int)((const struct run_options *)opaque)->error_exitcode;
 			fflush(stdout);
 			mt_launch_end_like(end);
@@ -974,8 +983,8 @@ const struct mt_command mt_cmd_run = {
 		"on to it.",
 	.exit_status =
 		"As the program: the same status, or the same signal. N of --error-exitcode when "
-		"leaks or memory errors were "
-		"found and the program was not killed by a signal.\n\n"
+		"a memory error was found, also when a signal ended the program, or when leaks "
+		"were found and none did.\n\n"
 		"If the program could not be run: 127 when there is no such program, 126 when it "
 		"cannot be "
 		"executed, 1 when it cannot be tracked or the output cannot be written, 2 for a "

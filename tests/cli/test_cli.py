@@ -99,6 +99,8 @@ def usage_errors_name_what_was_wrong(b):
             "--check=backtrace=99999999999999999999", "true")
     b.fails(2, "run: --check is a mode of its own (--mode=check)" + see, "run", "--check", "--mode=stats", "true")
     b.fails(2, "run: '--depth=0' is no number from 1 to 256" + see, "run", "--depth=0", "true")
+    b.fails(2, "run: --error-exitcode needs a mode that finds leaks or memory errors, --mode=stats does not" + see, "run",
+            "--mode=stats", "--error-exitcode=9", "true")
     for words in ["--interval=4K"], ["--mode=stats", "--interval=4K"], ["--check", "--interval=4K"], ["--mode=record", "--interval=4K"]:
         b.fails(2, "run: --interval belongs to --mode=sample" + see, "run", *words, "true")
     for option in ["intervals=0-64:8M", "every=3", "max-cpu=5", "min-anon=1M"]:

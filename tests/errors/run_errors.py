@@ -218,6 +218,12 @@ def run_shows_errors_whole(bench):
 def exit_status_tells(bench):
     bench.expect("errors", bench.run("double_free", run=("--report=none", "--error-exitcode=55")).returncode, 55)
     bench.expect("none", bench.run(run=("--report=none", "--error-exitcode=55")).returncode, 3)
+    # a signal does not hide an error; what is live then is no leak
+    bench.expect("killed", bench.run("overflow", "kill", run=("--report=none", "--error-exitcode=55")).returncode, 55)
+    bench.expect("aborted", bench.run("double_free", options=ON + " abort_on_error",
+                                      run=("--report=none", "--error-exitcode=55")).returncode, 55)
+    bench.expect("killed, no error", bench.run("leak", "kill", run=("--report=none", "--error-exitcode=55",
+                                                                    "--leak-threshold=0")).returncode, -signal.SIGKILL)
     bench.run("double_free")
     bench.expect("report", bench.tool("report", "--error-exitcode=56", "run.mtk").returncode, 56)
 

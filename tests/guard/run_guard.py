@@ -267,7 +267,8 @@ def run_names_errors_first(bench):
     done = run("--kv", "--report=summary", "--error-exitcode=55")
     if "[STATS] memory_error_count=1" not in done.stderr:
         bench.problems.append("key=value: %s" % done.stderr[-500:])
-    bench.expect("status of die", run("--on-error=die", "--error-exitcode=55").returncode, -signal.SIGSEGV)
+    bench.expect("status of die", run("--on-error=die").returncode, -signal.SIGSEGV)
+    bench.expect("status of die, asked for", run("--on-error=die", "--error-exitcode=55").returncode, 55)
     done = subprocess.run([bench.memtrack, "run", "--guard-sampled=5", "true"], capture_output=True, text=True, check=False)
     bench.expect("full mode", (done.returncode, "--guard-sampled belongs to --mode=sample" in done.stderr), (2, True))
 
