@@ -12,6 +12,7 @@
 #include "cli/run_check.h"
 #include "cli/run_modes.h"
 #include "cli/run_snapshots.h"
+#include "cli/run_verify.h"
 
 #include "base/units.h"
 #include "core/cc.h"
@@ -263,13 +264,12 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_SET,
 	 .offset = AT(report),
 	 .set_value = REPORT_PEAK,
-	 .is_synonym = true,
 	 .help = "the same as --report=peak"},
 	{.name = "report-file",
 	 .argument = "FILE",
 	 .kind = MT_OPTION_TEXT,
 	 .offset = AT(report_file),
-	 .help = "write the report to FILE instead of standard error"},
+	 .help = "write the report to FILE instead of standard error, also with -q"},
 	{.name = "json",
 	 .kind = MT_OPTION_SET,
 	 .offset = AT(format),
@@ -331,7 +331,7 @@ static const struct mt_option options[] = {
 	 .name = "quiet",
 	 .kind = MT_OPTION_FLAG,
 	 .offset = AT(quiet),
-	 .help = "no report and no notices, only errors"},
+	 .help = "no report (but --report-file's) and no notices, only errors"},
 	{.letter = 'v',
 	 .name = "verbose",
 	 .kind = MT_OPTION_FLAG,
@@ -460,6 +460,23 @@ static int make_lists(struct run *r)
 	return status ? status : add_checked_word(r, "intervals", r->o->intervals);
 }
 
+static int check_pairs(const struct run_options *o)
+{
+	const char *why = NULL;
+
+	if (o->every && (o->interval || o->intervals))
+		why = "--every takes the place of --interval and --intervals: give one of them";
+	else if (o->report == REPORT_NONE && o->report_file)
+		why = "--report=none leaves nothing to write to --report-file";
+	else if (o->error_exitcode && o->mode == MODE_STATS)
+		why = "--error-exitcode needs a mode that finds leaks or memory errors, "
+		      "--mode=stats does not";
+	if (!why)
+		return 0;
+	mt_complain("run: %s; see 'memtrack run --help'", why);
+	return MT_EXIT_USAGE;
+}
+
 /* No option is ignored in silence. 0 or an exit status. */
 static int check_modes(const struct run *r)
 {
@@ -482,16 +499,6 @@ static int check_modes(const struct run *r)
 		{"modules", o->modules != NULL, NULL, "stats"},
 	};
 
-	if (o->every && (o->interval || o->intervals)) {
-		mt_complain("run: --every takes the place of --interval and --intervals: give one "
-			    "of them; see 'memtrack run --help'");
-		return MT_EXIT_USAGE;
-	}
-	if (o->error_exitcode && o->mode == MODE_STATS) {
-		mt_complain("run: --error-exitcode needs a mode that finds leaks or memory errors, "
-			    "--mode=stats does not; see 'memtrack run --help'");
-		return MT_EXIT_USAGE;
-	}
 	return mt_run_modes_check(uses, MT_ARRAY_LEN(uses), mode, o->quiet);
 }
 
@@ -572,6 +579,8 @@ static int prepare(struct run *r, const struct mt_operands *operands)
 	if (!code)
 		code = mt_run_check_choose(r->o->check, mode_words[r->o->mode], &r->check);
 	if (!code)
+		code = check_pairs(r->o);
+	if (!code)
 		code = check_modes(r);
 	if (!code)
 		code = mt_run_snapshots_parse(r->o->snapshot_every_ns, &r->o->snapshot_on,
@@ -622,36 +631,6 @@ static void tell_plan(const struct run *r)
 }
 
 /* ---- after ---- */
-
-static void tell_stacks(const char *text)
-{
-	for (size_t len; *text; text += len + (text[len] != 0)) {
-		len = strcspn(text, "\n");
-		mt_complain("%.*s", (int)len, text);
-	}
-}
-
-/* Ends the verification. What is wrong is told even when quiet: it is an error of ours. */
-static void tell_verified(struct run *r)
-{
-	struct mt_verifier_result v;
-	const uint64_t *n = v.verdicts;
-
-	mt_verifier_stop(r->verifier, &v);
-	r->verifier = NULL;
-	if (n[MT_VERIFY_WRONG]) {
-		mt_complain("%" PRIu64 " of %" PRIu64 " verified call stacks are wrong; the first:",
-			    n[MT_VERIFY_WRONG], n[MT_VERIFY_WRONG] + n[MT_VERIFY_SAME]);
-		tell_stacks(mt_buf_text(&v.wrong));
-	}
-	if (n[MT_VERIFY_GAVE_UP] && r->o->verbose) {
-		mt_complain("%" PRIu64 " call stacks could not be verified by libdw; the first:",
-			    n[MT_VERIFY_GAVE_UP]);
-		tell_stacks(mt_buf_text(&v.gave_up));
-	}
-	mt_buf_done(&v.wrong);
-	mt_buf_done(&v.gave_up);
-}
 
 /* What this run found of others and was too much for it. */
 static void tell_others(const struct run *r)
@@ -710,8 +689,14 @@ static void tell_files(const struct run *r)
 			f, !r->o->quiet && (r->o->report != REPORT_NONE || r->o->verbose));
 	}
 	mt_run_snapshots_tell(r->snapshots);
-	if (!r->files.count && !r->o->quiet)
+	if (!r->files.count && (!r->o->quiet || r->o->report_file))
 		tell_nothing();
+}
+
+/* A file is for those who read it, quiet or not. */
+static bool wants_report(const struct run_options *o)
+{
+	return o->report != REPORT_NONE && (!o->quiet || o->report_file);
 }
 
 static int load_files(const struct run *r, struct mt_loaded *loaded)
@@ -784,7 +769,7 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 	if (!o->no_symbols && mt_loaded_symbolize(loaded, &symbols, err))
 		mt_complain("%s", err->text);
 	mt_err_clear(err);
-	if (o->report != REPORT_NONE && !o->quiet)
+	if (wants_report(o))
 		write_report(r, &report, err);
 	if (o->error_exitcode && WIFEXITED(r->end.status))
 		mt_report_count_leaks(&report, &leaks);
@@ -806,8 +791,7 @@ static bool finish(struct run *r)
 		mt_complain("%s", err.text);
 	mt_statedir_remove(&r->dir);
 	mt_err_clear(&err);
-	if (((r->o->report != REPORT_NONE && !r->o->quiet) || r->o->error_exitcode) &&
-	    !load_files(r, &loaded))
+	if ((wants_report(r->o) || r->o->error_exitcode) && !load_files(r, &loaded))
 		is_found = report(r, &loaded, &err);
 	if (err.code)
 		mt_complain("%s", err.text);
@@ -894,7 +878,7 @@ static int launch(struct run *r, const struct mt_operands *operands)
 	code = mt_launch_run(&l, &r->end, &err);
 	mt_companion_stop(r->companion);
 	if (r->o->verify)
-		tell_verified(r);
+		mt_run_verify_tell(r->verifier, r->o->verbose);
 
 	if (!code)
 		return 0;

@@ -55,6 +55,8 @@ def help_lists_the_commands(b):
         a = b.run("help", name)
         b.expect(name + " --help", b.run(name, "--help").stdout, a.stdout)
         b.expect_in(name, a.stdout, "usage: memtrack %s " % name)
+        if name == "run":
+            b.expect_in("what README names", a.stdout, "--dump-at-max")
         b.expect(name + " width", [line for line in a.stdout.splitlines() if len(line) > 80 and "usage" not in line], [])
 
 
@@ -101,6 +103,7 @@ def usage_errors_name_what_was_wrong(b):
     b.fails(2, "run: '--depth=0' is no number from 1 to 256" + see, "run", "--depth=0", "true")
     b.fails(2, "run: --error-exitcode needs a mode that finds leaks or memory errors, --mode=stats does not" + see, "run",
             "--mode=stats", "--error-exitcode=9", "true")
+    b.fails(2, "run: --report=none leaves nothing to write to --report-file" + see, "run", "--report=none", "--report-file=x", "true")
     for words in ["--interval=4K"], ["--mode=stats", "--interval=4K"], ["--check", "--interval=4K"], ["--mode=record", "--interval=4K"]:
         b.fails(2, "run: --interval belongs to --mode=sample" + see, "run", *words, "true")
     for option in ["intervals=0-64:8M", "every=3", "max-cpu=5", "min-anon=1M"]:
@@ -612,6 +615,12 @@ def reports_go_where_they_are_asked(b):
     b.expect_in("stderr", done.stderr, "memtrack: wrote ")
     with open(os.path.join(b.dir, "r.json"), encoding="utf-8") as f:
         b.expect("leak_bytes", json.load(f)["leak_bytes"], 20000)
+    with open(os.path.join(b.dir, "r.json"), "w", encoding="ascii") as f:
+        f.write("old")
+    done = b.run("run", "-q", "--report-file=r.json", "--json", SUBJECT)
+    b.expect("quiet", (done.stdout, done.stderr), ("", ""))
+    with open(os.path.join(b.dir, "r.json"), encoding="utf-8") as f:
+        b.expect("leak_bytes of a quiet run", json.load(f)["leak_bytes"], 20000)
     done = b.run("run", "--report=summary", SUBJECT)
     b.expect_in("summary", done.stderr, "  live       19.5 KiB (20,000 B) in 20 blocks")
     b.expect("no rows", "#0" in done.stderr, False)
