@@ -56,6 +56,8 @@ static const struct mt_option options[] = {
 	 .argument = "TIME",
 	 .kind = MT_OPTION_TIME,
 	 .offset = offsetof(struct metrics_options, every_ns),
+	 .min = 1000000,
+	 .least = "1ms",
 	 .help = "write FILE again and again at this distance, until a signal comes (default: "
 		 "once)"},
 	{.name = "top",

@@ -207,6 +207,9 @@ static int set_option(const struct parser *p, const struct mt_option *o, const c
 		if (mt_units_parse_time(text, value))
 			return usage_error(p, "'--%s=%s' is no time (examples: 500ms, 10s, 5m, 1h)",
 					   o->name, text);
+		if (*(const uint64_t *)value < o->min)
+			return usage_error(p, "'--%s=%s' is too short: %s is the least", o->name,
+					   text, o->least);
 		return 0;
 	case MT_OPTION_NUMBER:
 		return parse_number(p, o, text, value);

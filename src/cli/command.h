@@ -36,7 +36,7 @@ struct mt_option {
 	enum mt_option_kind kind;
 	size_t offset;       /* of the variable in the command's options */
 	const char *choices; /* CHOICE: "leaks|live|..." */
-	uint64_t min, max;   /* NUMBER; SIZE: min only, and how it is said */
+	uint64_t min, max;   /* NUMBER; SIZE and TIME: min only, and how it is said */
 	const char *least;
 	int set_value;    /* SET and FLAG: the value; FLAG 0 means true */
 	bool is_synonym;  /* accepted, listed in the man page only */

@@ -5,6 +5,8 @@
 
 #include "core/cc.h"
 
+#include <errno.h>
+
 int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded *loaded,
 			    struct mt_suppress_context *suppress, struct mt_report *ret_report,
 			    struct mt_err *err)
@@ -18,6 +20,10 @@ int mt_report_options_apply(const struct mt_report_options *o, struct mt_loaded 
 	};
 	int code = 0;
 
+	if (!mt_show_is_table((enum mt_show)o->show) && o->by != MT_BY_SITE)
+		return mt_err_set(err, -EINVAL, "--show=%s is not grouped by %s; leave --by out",
+				  mt_show_name((enum mt_show)o->show),
+				  mt_by_name((enum mt_by)o->by));
 	suppress->suppressions =
 		mt_load_suppressions(&o->suppressions, o->no_builtin_suppressions, err);
 	if (!suppress->suppressions)

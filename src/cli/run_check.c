@@ -50,6 +50,11 @@ int mt_run_check_choose(const char *asked, const char *mode, const char **ret_op
 		return 0;
 	if (!text || !*text)
 		text = MT_CHECK_USUAL;
+	/* the tracker takes the usual value, as Android does; here it is a slip */
+	if (asked && *text && text[strlen(text) - 1] == '=') {
+		mt_complain("run: --check: no value after '%s'; see 'man memtrack-check'", text);
+		return MT_EXIT_USAGE;
+	}
 	if (mt_check_options_read(text, &listener, &options))
 		return MT_EXIT_USAGE;
 	*ret_options = text;

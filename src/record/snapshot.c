@@ -252,6 +252,9 @@ int mt_snapshot_parse(const char *text, struct mt_snapshot_options *o, struct mt
 		r.kind = MT_SNAPSHOT_GROWTH;
 		code = parse_growth(rest, &r);
 	}
+	if (code && r.kind == MT_SNAPSHOT_GROWTH && !strchr(text, '/'))
+		return mt_err_set(err, -EINVAL,
+				  "'%s' lacks the time in which it grows (as growth>1M/10s)", text);
 	if (code)
 		return bad_rule(err, text);
 	if (o->rules == MT_SNAPSHOT_RULES)

@@ -90,6 +90,9 @@ def usage_errors_name_what_was_wrong(b):
     b.fails(2, "metrics: --listen and --textfile exclude each other; see 'memtrack metrics --help'", "metrics",
             "--listen=0", "--textfile=x")
     b.fails(2, "metrics: --every needs --textfile; see 'memtrack metrics --help'", "metrics", "--every=1s")
+    for command, option, least in [("metrics", "every", "1ms"), ("top", "delay", "1ms"), ("export", "step", "1ns")]:
+        b.fails(2, "%s: '--%s=0' is too short: %s is the least; see 'memtrack %s --help'" % (command, option, least, command),
+                command, "--" + option + "=0")
     b.fails(2, "help: --man needs a command; see 'memtrack help --help'", "help", "--man")
     b.fails(2, "unknown command 'rnu', did you mean 'run'?", "help", "rnu")
     see = "; see 'memtrack run --help'"
@@ -99,6 +102,8 @@ def usage_errors_name_what_was_wrong(b):
     b.fails(2, "run: --check: unknown option bogus" + man, "run", "--check=backtrace bogus", "true")
     b.fails(2, "run: --check: bad value for option 'backtrace': Numerical result out of range" + man, "run",
             "--check=backtrace=99999999999999999999", "true")
+    b.fails(2, "run: --check: no value after 'record_allocs record_allocs_file='" + man, "run",
+            "--check=record_allocs record_allocs_file=", "true")
     b.fails(2, "run: --check is a mode of its own (--mode=check)" + see, "run", "--check", "--mode=stats", "true")
     b.fails(2, "run: '--depth=0' is no number from 1 to 256" + see, "run", "--depth=0", "true")
     b.fails(2, "run: --error-exitcode needs a mode that finds leaks or memory errors, --mode=stats does not" + see, "run",
@@ -242,6 +247,9 @@ def options_that_do_not_go_together_are_refused(b):
             "--show=timeline", "--no-symbols", path)
     b.fails(1, "--show=peak is not known by thread; use another --by", "report", "--show=peak", "--by=thread",
             "--no-symbols", path)
+    for show in ["errors", "sizes", "threads", "coverage"]:
+        b.fails(1, "--show=%s is not grouped by thread; leave --by out" % show, "report", "--show=" + show, "--by=thread",
+                "--no-symbols", path)
     b.fails(1, "--show=threads cannot be compared; use leaks, live, peak, total, temporary, large or modules", "diff",
             "--show=threads", "--no-symbols", path, path)
     done = b.run("report", path, "--no-symbols", "-o", "/nonexistent/x")

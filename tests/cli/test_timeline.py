@@ -227,10 +227,12 @@ def a_full_disk_is_told_once_and_counted(b):
 @test
 def what_cannot_be_is_refused(b):
     rule = "run: --snapshot-on: '%s' is none of rss>SIZE, pss>SIZE, growth>SIZE/TIME and signal; see 'memtrack run --help'"
-    for bad in ("rss>", "rss=5M", "growth>5M", "growth>5M/", "growth>/5s", "growth>1M/0s", "usr2", ""):
+    for bad in ("rss>", "rss=5M", "growth>5M/", "growth>/5s", "growth>1M/0s", "usr2", ""):
         b.fails(2, rule % bad, "run", "--snapshot-on=" + bad, "true")
     b.fails(2, "run: '--snapshot-every' is too short: 10ms is the least; see 'memtrack run --help'", "run",
             "--snapshot-every=9ms", "true")
+    b.fails(2, "run: --snapshot-on: 'growth>1M' lacks the time in which it grows (as growth>1M/10s); see 'memtrack run --help'",
+            "run", "--snapshot-on=growth>1M", "true")
     many = ["--snapshot-on=rss>%dM" % i for i in range(9)]
     b.fails(2, "run: --snapshot-on: 'rss>8M' is one rule too many: 8 are possible; see 'memtrack run --help'", "run", *many,
             "true")
