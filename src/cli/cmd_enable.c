@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "core/cc.h"
 #include "record/elf_look.h"
 #include "record/launch.h"
 #include "record/preload_list.h"
@@ -194,6 +195,27 @@ static void keep_line(void *context, const char *line)
 }
 
 /* With the parsers of the tracker itself. 0 or an exit status. */
+/* Whether one of the words is for sampling or recording alone; copies it. */
+static bool has_other_modes_word(const char *words, char *word, size_t bytes)
+{
+	static const char *const names[] = {
+		"mode",     "interval",      "intervals",     "every",    "max-cpu",
+		"min-anon", "guard-sampled", "guard-side",    "on-error", "record-limit",
+		"on-full",  "record-keep",   "record-buffers"};
+
+	for (size_t len; *(words += strspn(words, " \t\n")); words += len) {
+		size_t name = strcspn(words, " \t\n=");
+
+		len = strcspn(words, " \t\n");
+		for (size_t i = 0; i < MT_ARRAY_LEN(names); i++)
+			if (strlen(names[i]) == name && !strncmp(names[i], words, name)) {
+				snprintf(word, bytes, "%.*s", (int)len, words);
+				return true;
+			}
+	}
+	return false;
+}
+
 static int check_options(struct enable *e)
 {
 	const struct enable_options *o = e->o;
@@ -215,6 +237,12 @@ static int check_options(struct enable *e)
 	}
 	if (mt_words_check(mt_buf_text(&e->words), word, sizeof(word))) {
 		mt_complain("enable: the tracker does not understand '%s'; see "
+			    "memtrack-environment(7)",
+			    word);
+		return MT_EXIT_USAGE;
+	}
+	if (o->check && has_other_modes_word(mt_buf_text(&e->words), word, sizeof(word))) {
+		mt_complain("enable: '%s' means nothing in check mode; see "
 			    "memtrack-environment(7)",
 			    word);
 		return MT_EXIT_USAGE;
@@ -506,11 +534,19 @@ static void tell_loading(const struct enable *e)
 {
 	mt_auto(free) char *library = mt_enable_system_library(&e->place);
 
-	if (!e->program || e->unit || library)
+	if (!e->program || e->unit)
 		return;
-	printf("nothing loads the tracker yet: start the program with LD_PRELOAD=%s in its "
+	if (library) {
+		if (e->o->config)
+			printf("the tracker reads '%s' only where MEMTRACK_CONFIG=%s is in a "
+			       "program's environment\n",
+			       e->o->config, e->o->config);
+		return;
+	}
+	printf("nothing loads the tracker yet: start the program with LD_PRELOAD=%s%s%s in its "
 	       "environment, or see --unit and --system-wide\n",
-	       e->library ? e->library : MT_ENABLE_LIBRARY);
+	       e->library ? e->library : MT_ENABLE_LIBRARY,
+	       e->o->config ? " and MEMTRACK_CONFIG=" : "", e->o->config ? e->o->config : "");
 }
 
 /* ---- all of it ---- */

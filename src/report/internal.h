@@ -41,8 +41,7 @@ int mt_report_table(const struct mt_report *r, uint32_t heap, struct mt_table **
 /* The same; match_names: hashes by function names, for builds that differ (mt_query). */
 int mt_report_table_of(const struct mt_report *r, uint32_t heap, bool match_names,
 		       struct mt_table **ret_table, struct mt_err *err);
-/* Whether a show is a table of rows (leaks to large, modules), and its measure. */
-bool mt_show_is_table(enum mt_show show);
+/* The measure of a table of rows (leaks to large, modules). */
 enum mt_measure mt_show_measure(enum mt_show show);
 /* The grouping in force: modules when that is what is shown. */
 enum mt_by mt_report_by(const struct mt_report *r);

@@ -101,4 +101,7 @@ const char *mt_show_name(enum mt_show show);
 const char *mt_by_name(enum mt_by by);
 const char *mt_sort_name(enum mt_sort sort);
 
+/* Whether a show is a table of rows (leaks to large, modules), which can be grouped. */
+bool mt_show_is_table(enum mt_show show);
+
 #endif

@@ -79,7 +79,9 @@ def a_program_is_named_in_a_new_file(b):
     b.expect("file", image.config, "# Programs that memtrack tracks wherever they are started; see memtrack.conf(5).\n\n"
              "[nginx]\ncheck = backtrace guard=32 free_track\nuser = 4711\nlimit = 2\n")
     b.expect("mode", stat.S_IMODE(os.stat(image.path("etc/memtrack/programs.conf")).st_mode), 0o644)
-    b.expect_in("hint", "nothing loads the tracker yet", out)
+    b.expect_in("hint", "nothing loads the tracker yet: start the program with LD_PRELOAD=/usr/lib/libmemtrack.so in its", out)
+    out = image.tool("enable", "nginx", CHECK, "--config=/etc/other.conf")
+    b.expect_in("hint, other file", "LD_PRELOAD=/usr/lib/libmemtrack.so and MEMTRACK_CONFIG=/etc/other.conf in its environment", out)
     b.expect("left over", os.listdir(image.path("etc/memtrack")), ["programs.conf"])
 
 
@@ -120,6 +122,8 @@ def a_mistake_is_refused_and_nothing_changes(b):
     for words, status, say in (
             (["x", "--options=depht=3"], 2, "depht=3"), (["x", "--options=depth=0"], 2, "depth=0"),
             (["x", "--check=frobnicate"], 2, "frobnicate"), (["x", "--check=guard=-1"], 2, "guard"),
+            (["x", "--check", "--options=depth=9 interval=4K"], 2, "'interval=4K' means nothing in check mode"),
+            (["x", "--check", "--options=record-keep=last"], 2, "'record-keep=last' means nothing"),
             (["x", "--mode=fast"], 2, "fast"), (["x", "--mode=full", "--check"], 2, "--mode"),
             (["x", "--user=nobody-has-this-name"], 1, "nobody-has-this-name"), (["x", "--limit=1001"], 2, "1001"),
             (["/usr/bin/x"], 1, "/usr/bin/x"), (["a\n[b"], 1, "no text"), ([""], 1, "''"),
