@@ -32,7 +32,7 @@ uint32_t mt_error_place(const struct mt_profile_error *e)
 {
 	bool is_late = (e->flags & MT_ERROR_IS_LATE) || e->kind == MT_ERROR_KIND_HEADER;
 
-	if (is_late && e->alloc.node)
+	if (e->flags & MT_ERROR_IS_BY_LOOK || (is_late && e->alloc.node))
 		return e->alloc.node;
 	return e->use.node ? e->use.node : e->alloc.node;
 }
@@ -48,10 +48,13 @@ static uint64_t stack_key(const struct mt_profile *p, const uint64_t *hash, uint
 static uint64_t group_key(const struct mt_profile *p, const uint64_t *hash,
 			  const struct mt_profile_error *e)
 {
+	/* whose call it was in which all blocks were looked at is chance */
+	bool is_look = e->flags & MT_ERROR_IS_BY_LOOK;
+	uint32_t use = is_look ? 0 : e->use.node;
 	uint64_t words[] = {
 		(uint64_t)e->kind << 32 | e->access,
-		(uint64_t)e->call << 32 | e->alloc_call,
-		stack_key(p, hash, e->use.node),
+		(uint64_t)(is_look ? 0 : e->call) << 32 | e->alloc_call,
+		stack_key(p, hash, use),
 		stack_key(p, hash, e->alloc.node),
 		stack_key(p, hash, e->free.node),
 		e->flags,
@@ -59,7 +62,7 @@ static uint64_t group_key(const struct mt_profile *p, const uint64_t *hash,
 	};
 
 	/* without any stack nothing tells whether they are the same */
-	if (!e->use.node && !e->alloc.node && !e->free.node)
+	if (!use && !e->alloc.node && !e->free.node)
 		words[MT_ARRAY_LEN(words) - 1] = e->address ^ (uint64_t)(uint32_t)p->pid << 32;
 	return mt_hash_bytes(words, sizeof(words), 0);
 }

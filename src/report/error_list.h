@@ -24,7 +24,12 @@ enum mt_error_kind {
 	MT_ERROR_KINDS
 };
 enum { MT_ERROR_READS = 1, MT_ERROR_WRITES = 2 };
-enum { MT_ERROR_IS_LATE = 1, MT_ERROR_IS_INHERITED = 2, MT_ERROR_IS_FATAL = 4 };
+enum {
+	MT_ERROR_IS_LATE = 1,
+	MT_ERROR_IS_INHERITED = 2,
+	MT_ERROR_IS_FATAL = 4,
+	MT_ERROR_IS_BY_LOOK = 8,
+};
 
 struct mt_error_group {
 	const struct mt_profile *p;           /* of the first */

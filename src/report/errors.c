@@ -140,7 +140,10 @@ static void add_actor(const struct mt_report *r, const struct mt_profile *p, con
 /* What `use` did. */
 static void use_words(const struct mt_profile_error *e, char *text, size_t len)
 {
-	if (e->call && e->flags & MT_ERROR_IS_LATE)
+	if (e->flags & MT_ERROR_IS_BY_LOOK)
+		snprintf(text, len, "found by a look at the whole heap, in a call of %s",
+			 mt_words_call(e->call));
+	else if (e->call && e->flags & MT_ERROR_IS_LATE)
 		snprintf(text, len, "found in %s", mt_words_call(e->call));
 	else if (e->flags & MT_ERROR_IS_LATE)
 		snprintf(text, len, "found when it was %s,",
@@ -166,16 +169,23 @@ static void add_actors(const struct mt_report *r, const struct mt_error_group *g
 		       struct mt_buf *out)
 {
 	const struct mt_profile_error *e = g->first;
-	char words[64], time[MT_UNITS_TEXT_MAX];
+	char words[96], time[MT_UNITS_TEXT_MAX];
 
 	use_words(e, words, sizeof(words));
-	if (has_use(e))
+	if (e->flags & MT_ERROR_IS_BY_LOOK && !e->call)
+		mt_buf_printf(out,
+			      "   found by a look at the whole heap when the program ended, %s "
+			      "after the start\n",
+			      mt_units_time(e->use.ns, time));
+	else if (has_use(e))
 		add_actor(r, g->p, words, &e->use, out);
 	else
 		mt_buf_printf(out,
 			      "   found in the freed block %s after the start; who wrote is not "
 			      "known\n",
 			      mt_units_time(e->use.ns, time));
+	if (e->flags & MT_ERROR_IS_BY_LOOK)
+		mt_buf_adds(out, "   the block is live; who wrote is not known\n");
 	if (e->alloc.tid) {
 		snprintf(words, sizeof(words), "allocated%s%s%s", e->alloc_call ? " with " : "",
 			 e->alloc_call ? mt_words_call(e->alloc_call) : "",

@@ -59,6 +59,7 @@ static void json_group(const struct mt_report *r, const struct mt_error_group *g
 		mt_json_u64(j, "signal", e->signal);
 	json_calls(e, j);
 	mt_json_bool(j, "found_late", e->flags & MT_ERROR_IS_LATE);
+	mt_json_bool(j, "found_by_look", e->flags & MT_ERROR_IS_BY_LOOK);
 	mt_json_bool(j, "inherited", e->flags & MT_ERROR_IS_INHERITED);
 	mt_json_bool(j, "fatal", e->flags & MT_ERROR_IS_FATAL);
 	json_actor(r, g->p, "use", &e->use, j);
@@ -136,8 +137,9 @@ static void kv_group(const struct mt_report *r, const struct mt_error_group *g, 
 	if (e->block)
 		mt_buf_printf(out, "[ERROR] block_bytes=%" PRIu64 "\n[ERROR] offset=%" PRId64 "\n",
 			      e->block_bytes, (int64_t)(e->address - e->block));
-	mt_buf_printf(out, "[ERROR] found_late=%d\n[ERROR] fatal=%d\n",
-		      (e->flags & MT_ERROR_IS_LATE) != 0, (e->flags & MT_ERROR_IS_FATAL) != 0);
+	mt_buf_printf(out, "[ERROR] found_late=%d\n[ERROR] found_by_look=%d\n[ERROR] fatal=%d\n",
+		      (e->flags & MT_ERROR_IS_LATE) != 0, (e->flags & MT_ERROR_IS_BY_LOOK) != 0,
+		      (e->flags & MT_ERROR_IS_FATAL) != 0);
 	if (e->call)
 		mt_buf_printf(out, "[ERROR] call=%s\n", mt_words_call(e->call));
 	if (e->alloc_call)

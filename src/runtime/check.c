@@ -256,7 +256,7 @@ MT_NOINLINE static void *make(struct mt_thread *t, const struct request *r)
 MT_INLINE void do_what_is_due(struct mt_thread *t, enum mt_state_call call,
 			      const struct mt_caller *caller)
 {
-	struct mt_use use = {call, caller};
+	struct mt_use use = {.call = call, .caller = caller};
 	mt_check_due(t, &use);
 	if (MT_UNLIKELY(mt_check.options.heap_every) && !t->heap_check_in--) {
 		t->heap_check_in = mt_check.options.heap_every - 1;
@@ -781,7 +781,8 @@ MT_INLINE void do_free(void *p, enum mt_state_call call, const struct mt_caller 
 	if (!p)
 		return;
 	size_t given = (size_t)p;
-	struct mt_use use = {mt_check_called(call, &given, 0, caller->sp), caller};
+	struct mt_use use = {.call = mt_check_called(call, &given, 0, caller->sp),
+			     .caller = caller};
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
 		mt_check_free_untracked(how, t, p);
@@ -815,7 +816,7 @@ MT_NOINLINE size_t mt_check_usable_size(const void *p, const struct mt_caller *c
 {
 	struct mt_thread *t;
 	struct block b;
-	struct mt_use use = {MT_CALL_USABLE_SIZE, caller};
+	struct mt_use use = {.call = MT_CALL_USABLE_SIZE, .caller = caller};
 	if (!p)
 		return 0;
 	if (mt_guard_holds(p))
@@ -949,7 +950,7 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 {
 	struct mt_thread *t;
 	struct block b;
-	struct mt_use use = {MT_CALL_REALLOC, caller};
+	struct mt_use use = {.call = MT_CALL_REALLOC, .caller = caller};
 	struct mt_record_text text = text_of(MT_RECORD_TEXT_REALLOC, NULL, size);
 	struct request r = {.size = size,
 			    .align = LEAST_ALIGN,

@@ -85,9 +85,10 @@ static void check_guards(struct mt_thread *t, const struct mt_use *use)
 			      mt_rt.large[i].size);
 }
 
-void mt_check_heap(struct mt_thread *t, const struct mt_use *use)
+void mt_check_heap(struct mt_thread *t, const struct mt_use *during)
 {
+	const struct mt_use use = {during->call, during->caller, .is_look = 1};
 	if (mt_layout.has_header)
-		check_guards(t, use);
+		check_guards(t, &use);
 	mt_quarantine_check_all(t);
 }

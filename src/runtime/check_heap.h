@@ -4,13 +4,14 @@
 
 /*
  * All blocks at once: the guards of those that are live, and the bytes of those that are held back.
- * What is wrong is reported once, with the stack of the call in which it was seen. Takes a time
+ * What is wrong is reported once, and as found by such a look: the call in which it was seen is
+ * told, and who wrote is not known. Takes a time
  * that grows with the number of blocks: asked for by check_heap_every or check_heap_on_signal.
  */
 
 #include "runtime/check_report.h"
 
 /* Guard held. */
-void mt_check_heap(struct mt_thread *t, const struct mt_use *use);
+void mt_check_heap(struct mt_thread *t, const struct mt_use *during);
 
 #endif

@@ -60,6 +60,8 @@ static void put_pointer(struct mt_fmt *f, uint64_t p)
 static uint32_t failing_stack(struct mt_thread *t, const struct mt_use *use)
 {
 	uint32_t depth = t->capture.depth_max;
+	if (!use->caller)
+		return 0;
 	t->capture.depth_max = DEPTH_OF_ERRORS;
 	mt_capture_reset(&t->capture);
 	uint32_t node = mt_stack_node(&t->capture, use->caller);
@@ -74,8 +76,10 @@ static void say_stack(const char *title, uint32_t node, uint32_t frames)
 	mt_backtrace_log(node, frames);
 }
 
-static void say_failure(uint32_t node)
+static void say_failure(const struct mt_use *use, uint32_t node)
 {
+	if (use && !use->caller)
+		return;
 	say_stack("Backtrace at time of failure:", node, DEPTH_OF_ERRORS);
 }
 
@@ -339,7 +343,7 @@ void mt_report_bad_pointer(struct mt_thread *t, const struct mt_use *use, const 
 	} else if (!fill_around(&e, (uint64_t)p) && mt_quarantine_find_inside((uint64_t)p, &b)) {
 		fill_held(&e, &b);
 	}
-	say_failure(node);
+	say_failure(use, node);
 	say(divider);
 	fill_damage(&d, e.block ? e.block : (uint64_t)p, e.block_bytes, NULL, 0);
 	finish(t, &e, &d);
@@ -356,7 +360,7 @@ static void report_guard(struct mt_thread *t, const struct mt_use *use,
 	struct mt_state_error e = {
 		.kind = is_front ? MT_ERROR_UNDERFLOW : MT_ERROR_OVERFLOW,
 		.access = MT_ACCESS_WRITE,
-		.flags = MT_ERROR_FOUND_LATE,
+		.flags = MT_ERROR_FOUND_LATE | (use->is_look ? MT_ERROR_BY_LOOK : 0),
 		.address = (uint64_t)known->p + (uint64_t)c->first,
 		.use = mt_actor(t, node),
 		.call = use->call,
@@ -370,7 +374,7 @@ static void report_guard(struct mt_thread *t, const struct mt_use *use,
 	say(line);
 	say_changed(known->p, c, expected);
 	say_allocation(&known->alloc);
-	say_failure(node);
+	say_failure(use, node);
 	say(divider);
 	fill_known(&e, known);
 	fill_damage(&d, (uint64_t)known->p, known->size, c, expected);
@@ -435,7 +439,7 @@ void mt_report_mismatch(struct mt_thread *t, const struct mt_use *use, const str
 	say(divider);
 	say(line);
 	say_allocation(&known->alloc);
-	say_failure(node);
+	say_failure(use, node);
 	say(divider);
 	fill_known(&e, known);
 	mt_count(&t->row->mismatched_frees, 1);
@@ -544,6 +548,6 @@ void mt_report_page(const struct mt_state_error *e)
 	say_allocation(&e->alloc);
 	if (e->free.node)
 		say_stack("Backtrace at time of free:", e->free.node, DEPTH_OF_ERRORS);
-	say_failure(e->use.node);
+	say_failure(NULL, e->use.node);
 	say(divider);
 }

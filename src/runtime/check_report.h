@@ -14,7 +14,8 @@
 /* The call that is under way. */
 struct mt_use {
 	enum mt_state_call call;
-	const struct mt_caller *caller;
+	const struct mt_caller *caller; /* NULL: there is no call, the program ends */
+	int is_look; /* 1: it looks at all blocks, and has nothing to do with any of them */
 };
 
 /* A live block, as far as it is known. */

@@ -527,6 +527,7 @@ enum mt_state_error_flags {
 				    use tells that */
 	MT_ERROR_INHERITED = 2,  /* the block was allocated before this process was forked */
 	MT_ERROR_FATAL = 4,      /* the program was not let go on */
+	MT_ERROR_BY_LOOK = 8,    /* found by a look at the whole heap: use only tells when */
 };
 enum { MT_ERRORS_MAX = 1024 };
 

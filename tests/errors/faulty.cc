@@ -75,6 +75,20 @@ static void leak()
 	(void)block;
 }
 
+/* the block stays: only a look at all blocks finds it */
+static void kept()
+{
+	static char *volatile block;
+	block = (char *)malloc(24); /* MARK kept alloc */
+	memset(block + 24, 1, 3);
+}
+
+static void innocent()
+{
+	for (int i = 0; i < 50; i++)
+		free(malloc(10));
+}
+
 static const struct {
 	const char *name;
 	void (*run)();
@@ -88,6 +102,8 @@ static const struct {
 	{"interior", interior},
 	{"loop", loop},
 	{"leak", leak},
+	{"kept", kept},
+	{"innocent", innocent},
 };
 
 static void do_word(const char *word)

@@ -171,6 +171,20 @@ def same_errors_are_one(bench):
     bench.expect_in("text", text, "5 times with the same call stacks")
 
 
+def a_look_at_the_heap_blames_nobody(bench):
+    """check_heap_every finds it in a call that has nothing to do with the block."""
+    done = bench.run("kept", "innocent", options=ON + " check_heap_every=20", run=("--report=errors",))
+    errors, _ = bench.errors()
+    bench.expect("errors", [(e["kind"], e["found_by_look"], e["found_late"], e.get("offset")) for e in errors],
+                 [("overflow", True, True, 24)])
+    for part in ("   found by a look at the whole heap, in a call of ", "   the block is live; who wrote is not known\n",
+                 "%s:%d" % (SOURCE, marks()["kept", "alloc"])):
+        bench.expect_in("text", done.stderr, part)
+    done = bench.run("kept", "innocent", options=ON + " check_heap_every=20", run=("--report=leaks",))
+    bench.expect_in("place", done.stderr, "1 corruption error at kept() (%s:%d)\n" % (
+        os.path.join(HERE, SOURCE), marks()["kept", "alloc"]))
+
+
 def leak_report_is_called_unreliable(bench):
     done = bench.run("overflow", "mismatched", "leak")
     first = next((line for line in done.stderr.splitlines() if "memory error" in line), "")
@@ -296,6 +310,7 @@ def tests():
         yield "%s is reported with lines and bytes" % case, case_is_reported, (case,)
     yield "free of an address inside of a block", interior_free, ()
     yield "same errors are one", same_errors_are_one, ()
+    yield "a look at the heap blames nobody", a_look_at_the_heap_blames_nobody, ()
     yield "a leak report is called unreliable", leak_report_is_called_unreliable, ()
     yield "blocks without stacks", without_stacks, ()
     yield "places are the program's", places_are_the_programs, ()
