@@ -12,6 +12,7 @@
 #include "core/sys.h"
 #include "runtime/backtrace.h"
 #include "runtime/check.h"
+#include "runtime/check_heap.h"
 #include "runtime/check_stats.h"
 #include "runtime/heap_dump.h"
 #include "runtime/leak_list.h"
@@ -87,6 +88,7 @@ static void say_leaks(void)
 static void finish(struct mt_thread *t)
 {
 	uint32_t flags = mt_check.options.flags;
+	mt_check_heap_at_exit(t);
 	if (flags & MT_CHECK_FREE_TRACK)
 		mt_quarantine_check_all(t);
 	if (t->dying) /* a report has said so */

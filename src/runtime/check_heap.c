@@ -2,11 +2,13 @@
 /* The heap as a whole; see check_heap.h. */
 #include "runtime/check_heap.h"
 
+#include "core/sys.h"
 #include "elf/loader.h"
 #include "runtime/guard.h"
+#include "runtime/log.h"
 #include "runtime/storage.h"
 
-enum { COPY_BYTES = 1024 };
+enum { COPY_BYTES = 1024, BLOCKS_BETWEEN_CLOCKS = 1024 };
 
 /*
  * Another thread may free a block, and the allocator unmap it, while it is looked at: its bytes are
@@ -73,22 +75,44 @@ static uint64_t in_use(enum mt_state_region_kind kind)
 	return MT_MIN(used, there);
 }
 
-static void check_guards(struct mt_thread *t, const struct mt_use *use)
+static int is_over(uint64_t number, uint64_t end_ns)
+{
+	return number % BLOCKS_BETWEEN_CLOCKS == 0 && mt_sys_clock_ns(MT_CLOCK_MONOTONIC) > end_ns;
+}
+
+/* 1, or 0 when the time was up first. */
+static int check_guards(struct mt_thread *t, const struct mt_use *use, uint64_t end_ns)
 {
 	uint64_t small = in_use(MT_REGION_LIVE), large = in_use(MT_REGION_LARGE);
-	for (uint64_t i = 1; i < small; i++)
+	for (uint64_t i = 1; i < small; i++) {
+		if (is_over(i, end_ns))
+			return 0;
 		check(t, use, __atomic_load_n(&mt_rt.live[i].place, __ATOMIC_ACQUIRE),
 		      mt_rt.live[i].size);
-	for (uint64_t i = 1; i < large; i++)
+	}
+	for (uint64_t i = 1; i < large; i++) {
+		if (is_over(i, end_ns))
+			return 0;
 		if (mt_rt.large[i].heap == MT_HEAP_MALLOC)
 			check(t, use, __atomic_load_n(&mt_rt.large[i].place, __ATOMIC_ACQUIRE),
 			      mt_rt.large[i].size);
+	}
+	return 1;
+}
+
+void mt_check_heap_at_exit(struct mt_thread *t)
+{
+	const struct mt_use use = {.is_look = 1};
+	if (!mt_layout.has_header || !(mt_layout.front || mt_layout.rear))
+		return;
+	if (!check_guards(t, &use, mt_sys_clock_ns(MT_CLOCK_MONOTONIC) + MT_CHECK_HEAP_EXIT_NS))
+		mt_log(MT_LOG_ERROR, "Not all live blocks were looked at, in 2 s.");
 }
 
 void mt_check_heap(struct mt_thread *t, const struct mt_use *during)
 {
 	const struct mt_use use = {during->call, during->caller, .is_look = 1};
 	if (mt_layout.has_header)
-		check_guards(t, &use);
+		check_guards(t, &use, UINT64_MAX);
 	mt_quarantine_check_all(t);
 }

@@ -11,6 +11,13 @@
 
 #include "runtime/check_report.h"
 
+/*
+ * The guards of the live blocks as the program ends: nobody will free them. Stops after
+ * MT_CHECK_HEAP_EXIT_NS, and says so in the log. Guard held.
+ */
+#define MT_CHECK_HEAP_EXIT_NS 2000000000ull
+void mt_check_heap_at_exit(struct mt_thread *t);
+
 /* Guard held. */
 void mt_check_heap(struct mt_thread *t, const struct mt_use *during);
 

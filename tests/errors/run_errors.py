@@ -185,6 +185,25 @@ def a_look_at_the_heap_blames_nobody(bench):
         os.path.join(HERE, SOURCE), marks()["kept", "alloc"]))
 
 
+def what_nobody_frees_is_looked_at_in_the_end(bench):
+    done = bench.run("kept", run=("--report=leaks", "--error-exitcode=55"))
+    bench.expect("status", done.returncode, 55)
+    bench.expect_in("verdict", done.stderr, "leak report unreliable: 1 corruption error at kept() (%s:%d)\n" % (
+        os.path.join(HERE, SOURCE), marks()["kept", "alloc"]))
+    errors, _ = bench.errors()
+    bench.expect("errors", [(e["kind"], e["found_by_look"], e.get("call"), e.get("changed", {}).get("count")) for e in errors],
+                 [("overflow", True, None, 3)])
+    text = bench.tool("report", "--show=errors", "run.mtk").stdout
+    bench.expect_in("text", text, "   found by a look at the whole heap when the program ended, ")
+    # a sound block is no error, and one that was told is not told again
+    done = bench.run("leak", run=("--report=errors",))
+    bench.expect_in("sound", done.stderr, "0 memory errors\n")
+    bench.run("kept", "innocent", options=ON + " check_heap_every=20")
+    bench.expect("told once", len(bench.errors()[0]), 1)
+    done = bench.run("kept", options=ON + " abort_on_error")
+    bench.expect("abort_on_error", done.returncode, -signal.SIGABRT)
+
+
 def leak_report_is_called_unreliable(bench):
     done = bench.run("overflow", "mismatched", "leak")
     first = next((line for line in done.stderr.splitlines() if "memory error" in line), "")
@@ -311,6 +330,7 @@ def tests():
     yield "free of an address inside of a block", interior_free, ()
     yield "same errors are one", same_errors_are_one, ()
     yield "a look at the heap blames nobody", a_look_at_the_heap_blames_nobody, ()
+    yield "what nobody frees is looked at in the end", what_nobody_frees_is_looked_at_in_the_end, ()
     yield "a leak report is called unreliable", leak_report_is_called_unreliable, ()
     yield "blocks without stacks", without_stacks, ()
     yield "places are the program's", places_are_the_programs, ()
