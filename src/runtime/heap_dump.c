@@ -17,7 +17,7 @@ enum {
 	FRAME_BYTES = 24,
 	INFO_BYTES = 5120, /* a path and a name at their longest */
 	SIZE_COLUMNS = 8,
-	DUMP_MODE = 0644,
+	DUMP_MODE = 0600,
 };
 
 static struct mt_text_file out; /* guarded by dump_lock */

@@ -538,7 +538,7 @@ static void write_file(int at_exit)
 		mt_fmt_str(&f, ".");
 		mt_fmt_u64(&f, (uint64_t)mt_sys_getpid());
 	}
-	int err = mt_text_file_open(&out, name, MT_O_WRONLY, 0755);
+	int err = mt_text_file_open(&out, name, MT_O_WRONLY, 0600);
 	if (err) {
 		say_failed("Cannot create record alloc file ", name, err);
 		return;

@@ -97,6 +97,8 @@ def _(r):
 @test("C111 blocks_of_one_stack_are_one_record", "backtrace=4 backtrace_dump_on_exit " + HEAP, "records")
 def _(r):
     d = dump_of(r, 4, ".exit.txt")
+    mode = os.stat(os.path.join(r.folder, "heap.%d.exit.txt" % r.pid)).st_mode & 0o777
+    r.expect("mode", oct(mode), oct(0o600))
     r.expect("sizes", d.sizes(), [(400, 1), (300, 2)])
     r.expect("total", d.total, 1000)
     r.expect("stacks", [len(f) > 1 for _, _, f in d.records], [True, True])
