@@ -55,7 +55,7 @@ MEMTRACK_API void memtrack_free(void *p);
  */
 
 /* Number of a new heap (pool, arena, slab) under this name; the same name gives the same number.
-   0: no room for more heaps (255), or tracking is off. */
+   0: no room for more heaps (252), or tracking is off. */
 MEMTRACK_API uint32_t memtrack_heap_register(const char *name);
 /* The program's own allocator handed out [p, p + size) of a registered heap. */
 MEMTRACK_API void memtrack_heap_alloc(uint32_t heap, const void *p, size_t size);
@@ -87,7 +87,9 @@ MEMTRACK_API void memtrack_enable(void);
 MEMTRACK_API int memtrack_control(const char *words);
 
 /* Writes the present state to a new file that every memtrack command reads. 0, or a negative errno
-   value (-ENOSYS: tracking is off; -EEXIST: the file exists; -EFBIG: RLIMIT_FSIZE is too small). */
+   value (-ENOSYS: tracking is off; -EEXIST: the file exists; -EFBIG: RLIMIT_FSIZE is too small).
+   The file is sparse, gigabytes long with some 100 KiB on disk: copy it with cp --sparse=always,
+   tar -S or zstd. */
 MEMTRACK_API int memtrack_snapshot(const char *path);
 
 /* Exact counters of the malloc heap; of what statistics and sampling mode count bytes are usable
@@ -154,7 +156,7 @@ struct memtrack_profile_request {
 	/* sample: mean distance of samples, up to 1 TiB, 0: as configured; snapshot: 0 */
 	uint64_t interval_bytes;
 	const char *tag;       /* 1 to 64 letters, digits, '-' and '_' */
-	const char *directory; /* which exists */
+	const char *directory; /* which exists; the file is sparse, see memtrack_snapshot() */
 };
 
 struct memtrack_profile_result {
