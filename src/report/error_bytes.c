@@ -237,7 +237,11 @@ static void add_neighbour(const struct mt_report *r, const struct mt_error_group
 		      n->bytes, n->bytes == 1 ? "" : "s");
 	/* a neighbour that overlaps is the one whose inside was given to free */
 	if ((int64_t)distance >= 0)
-		mt_buf_printf(out, "%" PRIu64 " away, ", distance);
+		mt_buf_printf(out, "%s %" PRIu64 " byte%s %s, ", is_before ? "ends" : "begins",
+			      distance, distance == 1 ? "" : "s",
+			      !e->block   ? is_before ? "before the address" : "behind the address"
+			      : is_before ? "before this one begins"
+					  : "behind the end of this one");
 	mt_buf_adds(out, n->is_freed ? "freed" : "live");
 	if (n->node) {
 		mt_buf_adds(out, ", allocated at ");

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+enum { CALL_REALLOC = 3 };   /* as mt_words_call() has it */
 enum { ERRORS_REGION = 19 }; /* index of profile.region_refused */
 
 const char *mt_error_access_key(uint32_t access)
@@ -20,6 +21,11 @@ bool mt_error_is_free(const struct mt_profile_error *e)
 {
 	return e->kind == MT_ERROR_KIND_DOUBLE_FREE || e->kind == MT_ERROR_KIND_INVALID_FREE ||
 	       e->kind == MT_ERROR_KIND_MISMATCH;
+}
+
+bool mt_error_is_realloc(const struct mt_profile_error *e)
+{
+	return e->kind == MT_ERROR_KIND_DOUBLE_FREE && e->call == CALL_REALLOC;
 }
 
 bool mt_error_is_corruption(const struct mt_profile_error *e)
@@ -106,6 +112,7 @@ static int add_error(const struct mt_report *r, struct mt_error_list *l, const s
 	}
 	l->errors++;
 	l->of_kind[e->kind % MT_ERROR_KINDS]++;
+	l->reallocs += mt_error_is_realloc(e);
 	l->corruptions += mt_error_is_corruption(e);
 	return 0;
 }

@@ -47,6 +47,7 @@ struct mt_error_list {
 	uint64_t errors, suppressed; /* shown; left out by suppressions */
 	uint64_t refused;            /* that the table had no room for */
 	uint64_t of_kind[MT_ERROR_KINDS];
+	uint64_t reallocs;    /* of the double frees, see mt_error_is_realloc() */
 	uint64_t corruptions; /* those that changed memory that was not the writer's */
 };
 
@@ -59,6 +60,8 @@ MT_AUTO_DEFINE_INPLACE(mt_error_list, struct mt_error_list, mt_error_list_done)
 const struct mt_error_group *mt_error_list_next(const struct mt_error_list *l, uint32_t *pos);
 
 bool mt_error_is_free(const struct mt_profile_error *e);
+/* A freed block was given to realloc: the kind is that of a double free. */
+bool mt_error_is_realloc(const struct mt_profile_error *e);
 /* It wrote where it had no right to. */
 bool mt_error_is_corruption(const struct mt_profile_error *e);
 /* The frame at which people look first: the access, or, where only its traces were found, the

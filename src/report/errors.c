@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char realloc_words[] = "realloc after free";
 enum { FIRST_SHOWN = 3, PLACES_SHOWN = 3 };
 
 bool mt_errors_is_check(const struct mt_report *r)
@@ -64,14 +65,16 @@ static void add_place(const struct mt_profile_error *e, struct mt_buf *out)
 	if (e->address < e->block) {
 		off = e->block - e->address;
 		mt_buf_printf(out, "%" PRIu64 " byte%s before", off, plural(off));
-	} else if (e->address >= end && e->block_bytes) {
+	} else if (e->address == end && e->block_bytes) {
+		mt_buf_adds(out, "directly behind");
+	} else if (e->address > end && e->block_bytes) {
 		off = e->address - end;
-		mt_buf_printf(out, "%" PRIu64 " byte%s after", off, plural(off));
+		mt_buf_printf(out, "%" PRIu64 " byte%s behind", off, plural(off));
 	} else if (e->address == e->block) {
 		mt_buf_adds(out, "at the start of");
 	} else {
 		off = e->address - e->block;
-		mt_buf_printf(out, "%" PRIu64 " byte%s inside", off, plural(off));
+		mt_buf_printf(out, "%" PRIu64 " byte%s from the start of", off, plural(off));
 	}
 	mt_buf_printf(out, " a block of %" PRIu64 " byte%s", e->block_bytes,
 		      plural(e->block_bytes));
@@ -103,9 +106,20 @@ static void add_header(const struct mt_profile_error *e, struct mt_buf *out)
 	mt_buf_printf(out, " (the text \"%.4s\")", (const char *)&e->tag);
 }
 
+/* What was done there; the comma keeps distances from reading as lengths. */
+static const char *access_words(const struct mt_profile_error *e)
+{
+	if (e->access == MT_ERROR_WRITES && e->flags & MT_ERROR_IS_LATE)
+		return "overwritten ";
+	return e->access == MT_ERROR_WRITES  ? "write, "
+	       : e->access == MT_ERROR_READS ? "read, "
+					     : "";
+}
+
 static void add_what(const struct mt_profile_error *e, struct mt_buf *out)
 {
-	mt_buf_printf(out, "%s: ", mt_words_error(e->kind));
+	mt_buf_printf(out,
+		      "%s: ", mt_error_is_realloc(e) ? realloc_words : mt_words_error(e->kind));
 	if (e->kind == MT_ERROR_KIND_MISMATCH) {
 		add_mismatch(e, out);
 	} else if (e->kind == MT_ERROR_KIND_HEADER) {
@@ -114,8 +128,7 @@ static void add_what(const struct mt_profile_error *e, struct mt_buf *out)
 		mt_buf_printf(out, "%s of an address ", e->call ? mt_words_call(e->call) : "free");
 		add_place(e, out);
 	} else {
-		if (e->access)
-			mt_buf_printf(out, "%s ", mt_error_access_key(e->access));
+		mt_buf_adds(out, access_words(e));
 		add_place(e, out);
 	}
 }
@@ -151,7 +164,7 @@ static void use_words(const struct mt_profile_error *e, char *text, size_t len)
 	else if (e->call)
 		snprintf(text, len, "given to %s", mt_words_call(e->call));
 	else if (mt_error_is_free(e))
-		snprintf(text, len, "freed");
+		snprintf(text, len, "given to free");
 	else
 		snprintf(text, len, "%s",
 			 e->access == MT_ERROR_READS    ? "read"
@@ -220,18 +233,26 @@ static void add_group(const struct mt_report *r, const struct mt_error_group *g,
 
 /* ---- all ---- */
 
+static void add_count(uint64_t count, const char *words, bool *has_one, struct mt_buf *out)
+{
+	if (!count)
+		return;
+	mt_buf_printf(out, "%s%" PRIu64 " %s", *has_one ? ", " : ": ", count, words);
+	*has_one = true;
+}
+
 static void add_head(const struct mt_report *r, const struct mt_error_list *l, struct mt_buf *out)
 {
 	bool has_one = false;
 
 	mt_buf_printf(out, "%s%" PRIu64 " memory error%s", mt_text_strong(r), l->errors,
 		      plural(l->errors));
-	for (uint32_t i = 1; i < MT_ERROR_KINDS; i++)
-		if (l->of_kind[i]) {
-			mt_buf_printf(out, "%s%" PRIu64 " %s", has_one ? ", " : ": ", l->of_kind[i],
-				      mt_words_error(i));
-			has_one = true;
-		}
+	for (uint32_t i = 1; i < MT_ERROR_KINDS; i++) {
+		uint64_t reallocs = i == MT_ERROR_KIND_DOUBLE_FREE ? l->reallocs : 0;
+
+		add_count(l->of_kind[i] - reallocs, mt_words_error(i), &has_one, out);
+		add_count(reallocs, realloc_words, &has_one, out);
+	}
 	mt_buf_printf(out, "%s\n", mt_text_end(r));
 	if (l->refused)
 		mt_buf_printf(out, "  and %" PRIu64 " more that the table had no room for\n",

@@ -47,6 +47,13 @@ static void double_free()
 	free(block);                 /* MARK double_free use */
 }
 
+static void realloc_freed()
+{
+	void *block = malloc(30);
+	free(block);
+	block = realloc(block, 60); /* MARK realloc_freed use */
+}
+
 static void mismatched()
 {
 	int *block = new int[5]; /* MARK mismatched alloc */
@@ -103,6 +110,7 @@ static const struct {
 	{"loop", loop},
 	{"leak", leak},
 	{"kept", kept},
+	{"realloc_freed", realloc_freed},
 	{"innocent", innocent},
 };
 

@@ -204,6 +204,18 @@ def what_nobody_frees_is_looked_at_in_the_end(bench):
     bench.expect("abort_on_error", done.returncode, -signal.SIGABRT)
 
 
+def words_say_what_was_done_and_where(bench):
+    done = bench.run("overflow", "underflow", "double_free", "realloc_freed", run=("--report=errors",))
+    for part in ("4 memory errors: 1 heap buffer overflow, 1 heap buffer underflow, 1 double free, 1 realloc after free\n",
+                 "heap buffer overflow: overwritten directly behind a block of 24 bytes\n",
+                 "heap buffer underflow: overwritten 8 bytes before a block of 40 bytes\n",
+                 "double free: free of an address at the start of a block of 30 bytes\n",
+                 "realloc after free: realloc of an address at the start of a block of 30 bytes\n"):
+        bench.expect_in("text", done.stderr, part)
+    if not re.search(r"   block before: \d+ bytes, ends \d+ bytes before this one begins, freed", done.stderr):
+        bench.problems.append("neighbour: %s" % done.stderr)
+
+
 def leak_report_is_called_unreliable(bench):
     done = bench.run("overflow", "mismatched", "leak")
     first = next((line for line in done.stderr.splitlines() if "memory error" in line), "")
@@ -241,7 +253,7 @@ def places_are_the_programs(bench):
 
 def run_shows_errors_whole(bench):
     done = bench.run("use_after_free", options=options_of("use_after_free"), run=("--report=errors",))
-    for part in ("use after free: write 8 bytes inside a block of 48 bytes", "who wrote is not known", "allocated with operator new[] by thread",
+    for part in ("use after free: overwritten 8 bytes from the start of a block of 48 bytes", "who wrote is not known", "allocated with operator new[] by thread",
                  "freed by thread", "%s:%d" % (SOURCE, marks()["use_after_free", "free"]),
                  "changed 8 bytes at offsets 8 to 15, where 0xef was to be; looks like a pointer, 0x",
                  "bytes there, changed ones in brackets:"):
@@ -331,6 +343,7 @@ def tests():
     yield "same errors are one", same_errors_are_one, ()
     yield "a look at the heap blames nobody", a_look_at_the_heap_blames_nobody, ()
     yield "what nobody frees is looked at in the end", what_nobody_frees_is_looked_at_in_the_end, ()
+    yield "words say what was done and where", words_say_what_was_done_and_where, ()
     yield "a leak report is called unreliable", leak_report_is_called_unreliable, ()
     yield "blocks without stacks", without_stacks, ()
     yield "places are the program's", places_are_the_programs, ()

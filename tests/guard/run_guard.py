@@ -260,7 +260,7 @@ def run_names_errors_first(bench):
     bench.expect("status", done.returncode, 55)
     lines = [line for line in done.stderr.splitlines() if not line.startswith(("note:", "memtrack:"))]
     bench.expect("first line", lines[:1], ["1 memory error: 1 use after free"])
-    for text in ("use after free: read 10 bytes inside a block of 50 bytes", "freed by thread", "allocated by thread",
+    for text in ("use after free: read, 10 bytes from the start of a block of 50 bytes", "freed by thread", "allocated by thread",
                  "in a pool of 64 slots that takes 256 KiB at most"):
         if text not in done.stderr:
             bench.problems.append("the report lacks '%s'" % text)
