@@ -264,7 +264,7 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_SET,
 	 .offset = AT(report),
 	 .set_value = REPORT_PEAK,
-	 .help = "the same as --report=peak"},
+	 .help = "report what was live when most was: --report=peak"},
 	{.name = "report-file",
 	 .argument = "FILE",
 	 .kind = MT_OPTION_TEXT,
