@@ -8,6 +8,7 @@
 #include "analysis/timeline.h"
 
 #include "base/alloc.h"
+#include "base/map.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,8 +37,10 @@ MT_AUTO_DEFINE_INPLACE(builder, struct builder, builder_done)
 
 void mt_timeline_free(struct mt_timeline *t)
 {
-	if (t)
+	if (t) {
 		free(t->site);
+		free(t->next);
+	}
 	free(t);
 }
 
@@ -108,34 +111,116 @@ static uint64_t minus(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
-/* All sites of the malloc heap that had anything live at either end or in between. */
+uint64_t mt_timeline_bytes(const struct mt_timeline *t, const struct mt_series *series,
+			   const struct mt_timeline_site *s, uint32_t column)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = s->site; i; i = t->next[i])
+		sum += series->bytes[(size_t)i * series->column_count + column];
+	return sum;
+}
+
+static uint64_t growth_of(const struct mt_series *s, uint32_t site)
+{
+	return minus(s->last[site].bytes, s->first[site].bytes);
+}
+
+/* Links `site` in behind the first of a row; that which grew most comes first. */
+static void link_site(struct builder *b, struct mt_timeline_site *row, uint32_t site)
+{
+	uint32_t *next = b->t->next;
+
+	row->sites++;
+	if (growth_of(b->s, site) > growth_of(b->s, row->site)) {
+		next[site] = row->site;
+		row->site = site;
+	} else {
+		next[site] = next[row->site];
+		next[row->site] = site;
+	}
+}
+
+static void add_site(struct builder *b, struct mt_timeline_site *row, uint32_t site)
+{
+	const struct mt_series_site *first = &b->s->first[site], *last = &b->s->last[site];
+
+	if (row->site)
+		link_site(b, row, site);
+	else
+		*row = (struct mt_timeline_site){.site = site, .sites = 1};
+	row->first_bytes += first->bytes;
+	row->last_bytes += last->bytes;
+	row->first_count += first->count;
+	row->last_count += last->count;
+	row->allocs += minus(last->allocs, first->allocs);
+	row->frees += minus(last->frees, first->frees);
+}
+
+/* The row of the site's call stack, made when it is the first of it. NULL: no memory. */
+static struct mt_timeline_site *row_for(struct builder *b, struct mt_map *rows, uint32_t site)
+{
+	const struct mt_profile_site *s = &b->p->site[site];
+	uint64_t key = (uint64_t)s->node << 8 | s->call, at;
+
+	if (mt_map_get(rows, key, &at))
+		return &b->t->site[at];
+	if (mt_map_set(rows, key, b->t->site_count))
+		return NULL;
+	return &b->t->site[b->t->site_count++];
+}
+
+static int collect_rows(struct builder *b, uint32_t end, struct mt_map *rows)
+{
+	for (uint32_t i = 1; i < end; i++) {
+		struct mt_timeline_site *row;
+
+		if (!b->p->site[i].call || b->p->site[i].heap || !b->s->last[i].allocs)
+			continue;
+		row = row_for(b, rows, i);
+		if (!row)
+			return -ENOMEM;
+		add_site(b, row, i);
+	}
+	return 0;
+}
+
+static int count_labels(struct builder *b)
+{
+	uint32_t *seen = mt_alloc_zero(b->p->label_count + 1u, sizeof(*seen));
+
+	if (!seen)
+		return -ENOMEM;
+	for (uint32_t row = 0; row < b->t->site_count; row++)
+		for (uint32_t i = b->t->site[row].site; i; i = b->t->next[i]) {
+			uint32_t label = MT_MIN(b->p->site[i].label, b->p->label_count);
+
+			b->t->site[row].labels += seen[label] != row + 1;
+			seen[label] = row + 1;
+		}
+	free(seen);
+	return 0;
+}
+
+/* All call stacks of the malloc heap that had anything live at either end or in between. */
 static int collect_sites(struct builder *b)
 {
-	const struct mt_series *s = b->s;
-	uint32_t end = MT_MIN(s->site_count, b->p->site_count);
+	uint32_t end = MT_MIN(b->s->site_count, b->p->site_count);
 	struct mt_timeline *t = b->t;
+	struct mt_map rows = {0};
+	int code;
 
 	t->site = mt_alloc_zero(end + 1u, sizeof(*t->site));
-	if (!t->site)
+	t->next = mt_alloc_zero(end + 1u, sizeof(*t->next));
+	if (!t->site || !t->next)
 		return -ENOMEM;
-	for (uint32_t i = 1; i < end; i++) {
-		const struct mt_series_site *first = &s->first[i], *last = &s->last[i];
-
-		if (!b->p->site[i].call || b->p->site[i].heap || !last->allocs)
-			continue;
-		t->site[t->site_count++] = (struct mt_timeline_site){
-			.site = i,
-			.first_bytes = first->bytes,
-			.last_bytes = last->bytes,
-			.first_count = first->count,
-			.last_count = last->count,
-			.allocs = minus(last->allocs, first->allocs),
-			.frees = minus(last->frees, first->frees),
-		};
-	}
-	if (t->site_count)
+	code = collect_rows(b, end, &rows);
+	mt_map_done(&rows);
+	if (!code)
+		code = count_labels(b);
+	if (!code && t->site_count)
 		qsort(t->site, t->site_count, sizeof(*t->site), compare_growth);
-	return 0;
+	return code;
 }
 
 /* Ages of the live blocks of the sites that may be suspects. */
@@ -150,7 +235,8 @@ static int add_ages(struct builder *b, uint32_t rows)
 	if (!b->row_of)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < rows; i++)
-		b->row_of[b->t->site[i].site] = i + 1;
+		for (uint32_t k = b->t->site[i].site; k; k = b->t->next[k])
+			b->row_of[k] = i + 1;
 	for (uint64_t i = 0; i < p->blocks; i++) {
 		uint32_t row = b->row_of[p->cell[p->block[i].cell].site];
 		struct mt_timeline_site *site = row ? &b->t->site[row - 1] : NULL;
@@ -187,7 +273,7 @@ static void test_site(struct builder *b, struct mt_timeline_site *site)
 
 	for (uint32_t c = 0; c < s->column_count; c++) {
 		b->time_ns[c] = s->point[s->column[c]].time_ns;
-		b->value[c] = s->bytes[(size_t)site->site * s->column_count + c];
+		b->value[c] = mt_timeline_bytes(b->t, s, site, c);
 	}
 	site->trend = mt_trend_find(b->time_ns, b->value, s->column_count);
 	site->is_suspect =

@@ -3,9 +3,10 @@
 #define MT_ANALYSIS_TIMELINE_H
 
 /*
- * From a series of snapshots to what grows: the process as a whole, and its sites, those that look
- * like leaks first. The profile of the same process gives stacks, and the ages of blocks that were
- * live when it was read. Pure functions.
+ * From a series of snapshots to what grows: the process as a whole, and its call stacks, those that
+ * look like leaks first. A leak goes on when the label or the mode changes: sites that differ only
+ * in their label or in how their blocks were chosen are one. The profile of the same process gives
+ * stacks, and the ages of blocks that were live when it was read. Pure functions.
  */
 
 #include "analysis/trend.h"
@@ -19,9 +20,12 @@ enum {
 };
 
 struct mt_timeline_site {
-	uint32_t site;   /* in profile and series */
+	uint32_t site;   /* in profile and series: of several the one that grew most */
+	uint32_t sites;  /* that are summed: t->next leads from it through them */
+	uint32_t labels; /* different ones among them, "none" too */
 	bool is_suspect; /* it keeps growing, and what it allocated is not freed */
 	struct mt_trend trend;
+	/* sums over its sites */
 	uint64_t first_bytes, last_bytes; /* live; those that it had when it was not there yet: 0 */
 	uint64_t first_count, last_count;
 	uint64_t allocs, frees; /* between the first snapshot and the last */
@@ -35,6 +39,8 @@ struct mt_timeline {
 	struct mt_trend live, rss; /* of the process; rss: too few where it is not known */
 	uint64_t max_live_bytes, max_rss_bytes;
 	struct mt_timeline_site *site; /* suspects first, then by growth; owned */
+	uint32_t *next; /* by site of the profile: the next one that is summed with it, 0: none;
+			   owned */
 	uint32_t site_count, suspects;
 	uint32_t untested; /* sites that grew, but less than those that were tested */
 };
@@ -48,6 +54,10 @@ int mt_timeline_build(const struct mt_series *series, const struct mt_profile *p
 /* NULL is allowed. */
 void mt_timeline_free(struct mt_timeline *t);
 MT_AUTO_DEFINE(mt_timeline, struct mt_timeline *, mt_timeline_free)
+
+/* Live bytes of all its sites at a column of the series. */
+uint64_t mt_timeline_bytes(const struct mt_timeline *t, const struct mt_series *series,
+			   const struct mt_timeline_site *s, uint32_t column);
 
 /*
  * The share of the blocks allocated between the snapshots that was not freed meanwhile, in per

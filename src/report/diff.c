@@ -83,6 +83,8 @@ static void add_text_row(const struct sides *s, uint32_t at, struct mt_buf *out)
 		mt_text_line(out, "    ", any->label, "\n");
 	else
 		mt_buf_printf(out, "    callstack_hash 0x%016" PRIx64 "\n", any->hash);
+	if (!any->label && *mt_row_tag(row_side(s, row), any))
+		mt_text_line(out, "    label '", mt_row_tag(row_side(s, row), any), "'\n");
 	if (s->new_table->query.by == MT_BY_SITE)
 		mt_text_stack(row_side(s, row), any, out);
 }

@@ -229,18 +229,22 @@ static void add_spark(const struct mt_report *r, const uint64_t *time_ns, const 
 	}
 }
 
-static void add_site_spark(const struct mt_timeline_view *v, uint32_t site, struct mt_buf *out)
+static void add_site_spark(const struct mt_timeline_view *v, const struct mt_timeline_site *site,
+			   struct mt_buf *out)
 {
 	const struct mt_series *s = v->s;
 	uint64_t *time_ns = mt_alloc_zero(s->column_count, sizeof(*time_ns));
+	uint64_t *value = mt_alloc_zero(s->column_count, sizeof(*value));
 
-	for (uint32_t c = 0; time_ns && c < s->column_count; c++)
+	for (uint32_t c = 0; time_ns && value && c < s->column_count; c++) {
 		time_ns[c] = s->point[s->column[c]].time_ns;
-	if (time_ns)
-		add_spark(v->r, time_ns, &s->bytes[(size_t)site * s->column_count], s->column_count,
-			  out);
-	out->failed |= !time_ns;
+		value[c] = mt_timeline_bytes(v->t, s, site, c);
+	}
+	if (time_ns && value)
+		add_spark(v->r, time_ns, value, s->column_count, out);
+	out->failed |= !time_ns || !value;
 	free(time_ns);
+	free(value);
 }
 
 /* Live bytes, or RSS where it is known, of all points. */
@@ -389,6 +393,20 @@ static void add_reasons(const struct mt_timeline_view *v, const struct mt_timeli
 	(void)v;
 }
 
+/* Its label; of several the one that grew most. */
+static void add_labels(const struct mt_timeline_view *v, const struct mt_timeline_site *s,
+		       const struct mt_row *row, struct mt_buf *out)
+{
+	const char *label = mt_row_tag(v->r, row);
+
+	if (s->labels > 1) {
+		mt_buf_printf(out, "    under %" PRIu32 " labels together, most of it ", s->labels);
+		mt_text_line(out, *label ? "under '" : "without one", label, *label ? "'\n" : "\n");
+	} else if (*label) {
+		mt_text_line(out, "    label '", label, "'\n");
+	}
+}
+
 static void add_site(const struct mt_timeline_view *v, uint32_t at, struct mt_buf *out)
 {
 	const struct mt_timeline_site *s = &v->t->site[at];
@@ -408,14 +426,13 @@ static void add_site(const struct mt_timeline_view *v, uint32_t at, struct mt_bu
 	mt_buf_addc(out, '\n');
 	if (v->r->spark) {
 		mt_buf_adds(out, "    ");
-		add_site_spark(v, s->site, out);
+		add_site_spark(v, s, out);
 		mt_buf_addc(out, '\n');
 	}
 	add_reasons(v, s, out);
 	mt_buf_printf(out, "    %s, callstack_hash 0x%016" PRIx64 "\n",
 		      mt_words_call(v->p->site[s->site].call), row.hash);
-	if (*mt_row_tag(v->r, &row))
-		mt_text_line(out, "    label '", mt_row_tag(v->r, &row), "'\n");
+	add_labels(v, s, &row, out);
 	mt_text_stack(v->r, &row, out);
 }
 

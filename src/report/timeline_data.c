@@ -64,7 +64,6 @@ static void add_site(const struct mt_timeline_view *v, uint32_t at, struct mt_js
 {
 	const struct mt_timeline_site *s = &v->t->site[at];
 	const struct mt_series *series = v->s;
-	const uint64_t *bytes = &series->bytes[(size_t)s->site * series->column_count];
 	struct mt_row row = mt_timeline_row(v, s);
 	uint32_t first = MT_MIN(s->trend.first, series->column_count - 1);
 
@@ -72,6 +71,7 @@ static void add_site(const struct mt_timeline_view *v, uint32_t at, struct mt_js
 	mt_json_u64(j, "rank", at + 1);
 	mt_json_bool(j, "suspect", s->is_suspect);
 	mt_json_row_identity(j, v->r, MT_BY_SITE, &row);
+	mt_json_u64(j, "labels", s->labels);
 	mt_json_u64(j, "first_bytes", s->first_bytes);
 	mt_json_u64(j, "last_bytes", s->last_bytes);
 	mt_json_u64(j, "first_count", s->first_count);
@@ -88,7 +88,7 @@ static void add_site(const struct mt_timeline_view *v, uint32_t at, struct mt_js
 	if (s->trend.points) {
 		mt_json_open(j, "bytes", '[');
 		for (uint32_t c = 0; c < series->column_count; c++)
-			mt_json_u64(j, NULL, bytes[c]);
+			mt_json_u64(j, NULL, mt_timeline_bytes(v->t, series, s, c));
 		mt_json_close(j, ']');
 	}
 	mt_json_close(j, '}');

@@ -4,13 +4,16 @@
  * and goes, as much as it is told to on standard input. A number: so many ticks, each with 10
  * leaked blocks of 100 bytes, up to 40 entries of 1000 bytes in the cache until it holds 1200, and
  * 20 blocks of 500 bytes in a queue that is emptied every 9 ticks. "big N": N MiB, touched and
- * leaked. "run N": N ticks, a few ms apart. Each line is answered by "ok".
+ * leaked. "run N": N ticks, a few ms apart. "label L": the label L from now on. Each line is
+ * answered by "ok".
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+extern const char *memtrack_label_set(const char *text) __attribute__((weak));
 
 enum { CACHE = 1200, A_TICK = 40, QUEUE = 180, LEAKS = 10 };
 
@@ -50,7 +53,7 @@ static void tick(void)
 int main(void)
 {
 	const struct timespec pause = {0, 3000000};
-	char line[64];
+	char line[64], label[64];
 
 	setbuf(stdout, NULL);
 	puts("ready");
@@ -59,6 +62,8 @@ int main(void)
 
 		if (sscanf(line, "big %d", &n) == 1)
 			leak_here((size_t)n << 20);
+		else if (sscanf(line, "label %63s", label) == 1)
+			memtrack_label_set ? memtrack_label_set(label) : NULL;
 		else if (sscanf(line, "run %d", &n) == 1)
 			for (int i = 0; i < n; i++) {
 				tick();

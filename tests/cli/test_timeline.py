@@ -105,6 +105,32 @@ def the_leak_is_the_first_suspect_and_the_cache_is_none(b):
 
 
 @needs_library
+def a_leak_under_changing_labels_is_one_suspect(b):
+    for how in ("program", "ctl"):
+        g = Growing(b, "--snapshot-on=signal")
+        first_taken(g)
+        for i in range(45):
+            if how == "program":
+                g.do("label tenant-%d" % i)
+            else:
+                b.expect("ctl", b.run("ctl", str(g.pid), "label=tenant-%d" % (i // 15)).returncode, 0)
+            g.do("1")
+            g.snapshot()
+        g.end()
+        line = json.loads(b.run("timeline", "g.mtk", "--json").stdout)["processes"][0]
+        leak = sites_by_function(line)["leak_here"]
+        b.expect(how + " suspects", (line["suspects"], leak["suspect"], leak["trend"]["verdict"]), (1, True, "grows"))
+        b.expect(how + " sums", (leak["last_bytes"], leak["last_count"], leak["allocs"], leak["frees"], leak["bytes"][-1],
+                                 leak["block_bytes"]), (45000, 450, 450, 0, 45000, 45000))
+        b.expect(how + " labels", leak["labels"] >= (45 if how == "program" else 3), True)
+        text = b.run("timeline", "g.mtk").stdout
+        b.expect_in(how + " verdict", text, "1 leak suspect; ")
+        b.expect_in(how + " labels told", text, "    under %d labels together, most of it under 'tenant-" % leak["labels"])
+        text = b.run("diff", "g.mtk@2", "g.mtk@last", "--top=0").stdout
+        b.expect_in(how + " diff", text, "    label 'tenant-2'\n")
+
+
+@needs_library
 def snapshots_can_be_compared(b):
     g = Growing(b, "--snapshot-on=signal")
     first_taken(g)
