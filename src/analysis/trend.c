@@ -44,6 +44,7 @@ struct stretch {
 	double t[BINS], y[BINS];
 	/* what was found of it */
 	double slope, slope_low, slope_high, z;
+	bool by_steps;     /* z is that of the steps */
 	double raw_z;      /* as if values did not hang together */
 	double correction; /* variance of S with values that hang together over that without */
 };
@@ -426,6 +427,7 @@ static void take(struct search *q)
 	q->t->slope_low = q->s.slope_low;
 	q->t->slope_high = q->s.slope_high;
 	q->t->z = q->s.z;
+	q->t->by_steps = q->s.by_steps;
 	q->t->p = 0.5 * erfc(q->s.z / sqrt(2));
 }
 
@@ -559,6 +561,7 @@ static void settle(struct search *q, const struct past *past)
 	q->t->verdict = MT_TREND_LEVELLED;
 	q->t->first = point_after(q, q->s.t[since]);
 	q->t->slope = q->t->slope_low = q->t->slope_high = q->t->z = 0;
+	q->t->by_steps = false;
 	q->t->p = 0.5;
 }
 
@@ -586,8 +589,9 @@ static void search(struct search *q)
 		reduce(q->time_ns + q->t->first, q->value + q->t->first, left, &q->s);
 		find_slope(&q->s, q->slopes);
 		one_way = one_way_z(&q->s);
-		if (one_way > 0)
-			q->s.z = MT_MAX(q->s.z, one_way);
+		q->s.by_steps = one_way > MT_MAX(q->s.z, 0.0);
+		if (q->s.by_steps)
+			q->s.z = one_way;
 		take(q);
 		if (!round && one_way >= MT_TREND_Z && is_even(&q->s))
 			settle_even(q);

@@ -44,7 +44,10 @@ struct mt_trend {
 	/* of that stretch, in units a second */
 	double slope, slope_low, slope_high; /* with its 95 % interval */
 	double z;                            /* of the test; 0 for too few points */
-	double p;                            /* one-sided: so likely is this z without growth */
+	bool by_steps; /* z is of the sign test of the steps, which looks at growth with hardly any
+			  way back: the interval of the slope, which is of the other test, may reach
+			  0 then */
+	double p;      /* one-sided: so likely is this z without growth */
 };
 
 /* Values over time, which never falls; points with the same time are allowed. */

@@ -160,7 +160,12 @@ static void add_verdict(const struct mt_timeline_view *v, const struct mt_trend 
 	case MT_TREND_GROWS:
 		mt_buf_adds(out, "grows ");
 		add_rate(v, t, out);
-		mt_buf_printf(out, ", significant (z %.1f)", t->z);
+		mt_buf_adds(out, t->by_steps && t->slope_low <= 0 ? " at a changing speed" : "");
+		mt_buf_printf(out,
+			      t->by_steps ? ", significant as hardly any is given back "
+					    "(sign test, z %.1f)"
+					  : ", significant (z %.1f)",
+			      t->z);
 		if (t->first) {
 			mt_buf_adds(out, ", since ");
 			add_since(v, time_ns, out);

@@ -33,6 +33,7 @@ static void add_trend(struct mt_json *j, const char *name, const struct mt_trend
 		mt_json_real(j, "bytes_per_hour", t->slope * HOUR_S);
 		mt_json_real(j, "bytes_per_hour_low", t->slope_low * HOUR_S);
 		mt_json_real(j, "bytes_per_hour_high", t->slope_high * HOUR_S);
+		mt_json_string(j, "test", t->by_steps ? "sign" : "mann_kendall");
 		mt_json_real(j, "z", t->z);
 		mt_json_real(j, "p", t->p);
 	}

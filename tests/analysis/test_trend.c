@@ -413,10 +413,12 @@ static void an_even_rise_has_its_slope(void **state)
 static void uneven_growth_without_a_way_back_is_called(void **state)
 {
 	struct tally t = {{0}};
+	int by_steps = 0;
 
 	for (uint64_t i = 0; i < EACH; i++) {
 		uint64_t seed = 3 + i;
 		double sum = 0;
+		struct mt_trend found;
 
 		begin(400);
 		for (uint32_t n = 0; n < 400; n++) {
@@ -426,8 +428,14 @@ static void uneven_growth_without_a_way_back_is_called(void **state)
 			series.y[n] += sum;
 		}
 		count(&t, 400);
+		found = look(400);
+		/* an interval that reaches 0 is never that of the test which called it */
+		if (found.verdict == MT_TREND_GROWS && found.slope_low <= 0)
+			assert_true(found.by_steps);
+		by_steps += found.by_steps;
 	}
 	print_tally("leak with the load", &t);
+	assert_true(by_steps > 0);
 	assert_in_range(t.n[MT_TREND_GROWS], EACH * 95 / 100, EACH);
 }
 
