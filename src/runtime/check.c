@@ -333,6 +333,8 @@ MT_INLINE enum verdict read_header(struct mt_thread *t, const struct mt_use *use
 static int may_be_unseen(void)
 {
 	const struct mt_state_header *h = mt_rt.hdr;
+	if (mt_rt.phase != MT_RT_ON) /* a child that a signal handler forked inside a hook */
+		return 1;
 	return mt_foreign_is_full() ||
 	       (h->notes & (MT_NOTE_FORK_CHILD | MT_NOTE_STORAGE_ENDED | MT_NOTE_LIMIT_REACHED)) ||
 	       h->lost[MT_LOST_LIVE_FULL] || h->lost[MT_LOST_STORAGE];
@@ -516,6 +518,8 @@ MT_NOINLINE static int leave_table_slow(struct mt_thread *t, const struct mt_use
 	if (!is_realloc && mt_fast_free(t, (uint64_t)b->p, MT_FAST_FULL))
 		return 1;
 	if (MT_UNLIKELY(!mt_record_take(t, b->p, &gone))) {
+		if (mt_rt.phase != MT_RT_ON)
+			return 1;
 		mt_report_bad_pointer(t, use, b->p, MT_BAD_UNKNOWN, 0, NULL);
 		return 0;
 	}

@@ -156,7 +156,7 @@ static int is_of_block(const struct slot *s, uint32_t page)
 /* The live or freed block that starts there, or NULL. */
 static struct slot *slot_at(const void *p)
 {
-	struct slot *s = slot_of_page(page_of((uint64_t)p));
+	struct slot *s = mt_guard_holds(p) ? slot_of_page(page_of((uint64_t)p)) : NULL;
 	return s && s->start == (uint64_t)p && state_of(s) != SLOT_FRESH ? s : NULL;
 }
 

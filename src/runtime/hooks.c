@@ -64,6 +64,9 @@ MT_NOINLINE static void *malloc_slow(enum mt_family family, size_t size,
 				     const struct mt_caller *caller)
 {
 	struct mt_thread *t;
+	/* what sent us here may have been another process's: a handler forked meanwhile */
+	if (family == MT_FAMILY_PLAIN && mt_check_is_on())
+		return mt_check_malloc(size, MT_CALL_MALLOC, caller, 0);
 	enum mt_enter how = mt_enter_slow(&t, caller->sp);
 	enter_family(t, family);
 	void *p = ORIGINAL(family, malloc)(size);
@@ -243,6 +246,11 @@ MT_NOINLINE static void free_guarded(enum mt_enter how, struct mt_thread *t, voi
 /* t: its guard is held, or NULL: nothing is done yet. */
 MT_NOINLINE static void free_slow(enum mt_family family, void *p, struct mt_thread *t, uintptr_t sp)
 {
+	if (!t && family == MT_FAMILY_PLAIN && mt_check_is_on()) { /* see malloc_slow() */
+		struct mt_caller caller = MT_CALLER();
+		mt_check_free(p, MT_CALL_FREE, &caller);
+		return;
+	}
 	if (!t)
 		t = mt_enter_quick(sp); /* of a light mode */
 	enum mt_enter how = t ? MT_ENTER_TRACK : mt_enter_slow(&t, sp);
@@ -495,6 +503,8 @@ MT_NOINLINE static void *full_calloc(size_t n, size_t each)
 MT_NOINLINE static void *light_calloc(size_t n, size_t each)
 {
 	struct mt_thread *t = mt_thread_self_light();
+	if (MT_UNLIKELY(!t)) /* not any more: a handler's child, say */
+		return full_calloc(n, each);
 	void *p = mt_original[MT_FAMILY_PLAIN].calloc(n, each);
 	/* where a block was given the product did not overflow */
 	return light_new(t, p, n * each, light_calloc_slow);
@@ -536,14 +546,36 @@ MT_INLINE int is_light_block(const struct mt_thread *t, const void *p, uint64_t 
 	return !(word & MT_CHUNK_MAPPED) && mt_light_may_go(t, p, usable);
 }
 
+/* The process, or how it is recorded, became another one during the call. */
+MT_NOINLINE static void *light_realloc_late(void *p, size_t size, uint64_t was_usable)
+{
+	struct mt_caller caller = MT_CALLER();
+	struct mt_thread *t = mt_enter_quick(caller.sp);
+	enum mt_enter how = t ? MT_ENTER_TRACK : mt_enter_slow(&t, caller.sp);
+	if (how == MT_ENTER_NESTED && t->stats)
+		mt_light_count_free(t, mt_light_class(t, was_usable), was_usable);
+	if (how != MT_ENTER_TRACK)
+		return mt_record_nested(how, t, p);
+	if (mt_control_changed(t))
+		mt_control_take(t);
+	mt_light_gone(t, NULL, was_usable);
+	mt_count(&t->row->reallocs, 1);
+	mt_count(&t->row->realloc_grown, size > was_usable);
+	return mt_finish_alloc(t, p, size, MT_CALL_REALLOC, &caller, 0);
+}
+
 MT_NOINLINE static void *light_realloc(void *old, size_t size)
 {
 	struct mt_thread *t = mt_thread_self_light();
 	uint64_t usable;
+	if (MT_UNLIKELY(!t))
+		return full_realloc(old, size);
 	if (old && (MT_UNLIKELY(!size) || MT_UNLIKELY(!is_light_block(t, old, &usable))))
 		return full_realloc(old, size);
 	void *p = mt_original[MT_FAMILY_PLAIN].realloc(old, size);
 	if (MT_LIKELY(old && p)) {
+		if (MT_UNLIKELY(!mt_light_is_current(t)))
+			return light_realloc_late(p, size, usable);
 		mt_light_add(&t->row->reallocs, 1);
 		mt_light_add(&t->row->realloc_grown, size > usable);
 		if (MT_UNLIKELY(mt_light_count_free(t, mt_light_class(t, usable), usable)))

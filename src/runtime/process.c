@@ -294,7 +294,7 @@ static void forget_all(void)
 MT_COLD void mt_rt_child(void)
 {
 	struct mt_thread *t = mt_thread_self();
-	int nested = t && t->depth;
+	int nested = t && (t->depth || t->fork_inside);
 	mt_fault_forget();
 	if (mt_rt.phase == MT_RT_FORKED) { /* child of a child that recorded nothing */
 		mt_rt.pid = mt_sys_getpid();
@@ -426,15 +426,48 @@ MT_INLINE void notice_jump(void)
 		mt_leave(t);
 }
 
-/* A jump left behind, and what a child inherits. */
-MT_INLINE void before_fork(void)
+/* 1: the stack goes through one of our functions. Guard held. */
+static int is_inside_hook(struct mt_thread *t, const struct mt_caller *caller)
 {
-	notice_jump();
-	if (MT_UNLIKELY(mt_rt.counting) && mt_rt.phase == MT_RT_ON)
-		mt_light_sum_up();
+	struct mt_capture *c = &t->capture;
+	struct mt_capture_counts counts = c->counts;
+	uint32_t depth = c->depth_max;
+	int inside = 0;
+	c->depth_max = MT_DEPTH_MAX;
+	mt_capture_reset(c);
+	mt_capture_stack(c, caller->sp, caller->ra, caller->fp, 0);
+	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+	const struct mt_module *ours =
+		list ? mt_module_list_find(list, (uintptr_t)mt_rt_child) : NULL;
+	for (uint32_t i = 0; ours && i < c->count; i++)
+		inside |= mt_module_list_find(list, c->frame[i].ra - 1) == ours;
+	c->counts = counts;
+	c->depth_max = depth;
+	mt_capture_reset(c);
+	return inside;
 }
 
-static int after_fork(int pid)
+/*
+ * A jump left behind, what a child inherits, and whether a signal handler forks that has
+ * interrupted a hook: those of the light modes hold no guard, so the stack has to tell. The
+ * thread's fork_inside as it was.
+ */
+static uint32_t before_fork(const struct mt_caller *caller)
+{
+	struct mt_thread *t = NULL;
+	notice_jump();
+	if (MT_LIKELY(!mt_rt.counting) || mt_rt.phase != MT_RT_ON)
+		return 0;
+	mt_light_sum_up();
+	if (mt_enter(&t) != MT_ENTER_TRACK)
+		return t ? t->fork_inside : 0;
+	uint32_t before = t->fork_inside;
+	t->fork_inside = (uint32_t)is_inside_hook(t, caller);
+	mt_leave(t);
+	return before;
+}
+
+static int after_fork(int pid, uint32_t before)
 {
 	if (pid && mt_rt.inherited_state == MT_INHERITED_READY)
 		mt_rt.inherited_state = MT_INHERITED_NONE;
@@ -445,10 +478,13 @@ static int after_fork(int pid)
 	} else if (pid > 0 && mt_rt.phase == MT_RT_ON) {
 		const struct mt_thread *t = mt_thread_self();
 		__atomic_fetch_add(&mt_rt.hdr->children_seen, 1, __ATOMIC_RELAXED);
-		if (t && t->depth &&
+		if (t && (t->depth || t->fork_inside) &&
 		    mt_rt.options.follow) /* forked inside a hook: see mt_rt_child() */
 			mt_rt_lost(MT_LOST_CHILD);
 	}
+	struct mt_thread *t = mt_thread_self();
+	if (t)
+		t->fork_inside = before;
 	return pid;
 }
 
@@ -457,8 +493,9 @@ MT_PUBLIC int fork(void)
 {
 	if (!mt_system.fork && mt_provider_resolve())
 		return -1;
-	before_fork();
-	return after_fork(mt_system.fork());
+	struct mt_caller caller = MT_CALLER();
+	uint32_t before = before_fork(&caller);
+	return after_fork(mt_system.fork(), before);
 }
 
 MT_PUBLIC int _Fork(void);
@@ -466,8 +503,9 @@ MT_PUBLIC int _Fork(void)
 {
 	if (!mt_system.fork_plain && mt_provider_search_again())
 		return -1;
-	before_fork();
-	return after_fork(mt_system.fork_plain());
+	struct mt_caller caller = MT_CALLER();
+	uint32_t before = before_fork(&caller);
+	return after_fork(mt_system.fork_plain(), before);
 }
 
 enum { DEEP_BIND = 8 }; /* RTLD_DEEPBIND */

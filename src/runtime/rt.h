@@ -171,8 +171,9 @@ struct mt_thread {
 	uint32_t verify_in;     /* captures until the next one is verified */
 	uint32_t heap_check_in, page_in; /* check mode: calls until the next one */
 	uint32_t dying;                  /* check mode: the program ends when the guard is let go */
-	uint32_t exec_bytes;             /* of exec_buffer */
-	uint32_t text_tid; /* the owner whose end record_text.c will notice, 0: none */
+	uint32_t fork_inside; /* 1: a fork is under way that a handler makes inside a hook */
+	uint32_t exec_bytes;  /* of exec_buffer */
+	uint32_t text_tid;    /* the owner whose end record_text.c will notice, 0: none */
 	volatile uint32_t held_count;
 	/* blocks that calls inside the present one got: it may return one; with MT_SETTLE_NESTED */
 	uint64_t nested[MT_NESTED_MAX];

@@ -1261,6 +1261,32 @@ def source_profile_in_check_mode(bench):
                       "bytes of requests, freed too, live too, peak too\n", ""))
 
 
+MODES = (("full", {"MEMTRACK_OPTIONS": "mode=full"}), ("stats", {"MEMTRACK_OPTIONS": "mode=stats"}),
+         ("sample", {"MEMTRACK_OPTIONS": "mode=sample interval=4K"}),
+         ("check with guards", {"LIBC_DEBUG_MALLOC_OPTIONS": "guard free_track abort_on_error"}),
+         ("check without headers", {"LIBC_DEBUG_MALLOC_OPTIONS": "verify_pointers backtrace abort_on_error"}))
+
+
+@test
+def handler_forks_inside_hooks(bench):
+    """The child of a handler that interrupted a hook goes on in it: in each mode it lives."""
+    program = bench.build("handler_forks.c")
+    for mode, how in MODES:
+        run = bench.run([program, "100"], True, **how)
+        bench.expect(mode, (run.status, run.stdout, run.stderr), (0, b"bad 0\n", b""))
+
+
+@test
+def child_reallocates_what_it_inherited(bench):
+    """Also where children are not followed: then nobody knows the block but its header."""
+    program = bench.build("child_realloc.c")
+    for mode, how in MODES:
+        for follow in ("all", "none"):
+            given = dict(how, MEMTRACK_OPTIONS=how.get("MEMTRACK_OPTIONS", "") + " follow=" + follow)
+            run = bench.run([program], True, **given)
+            bench.expect("%s, follow=%s" % (mode, follow), (run.status, run.stdout, run.stderr), (0, b"status 0\n", b""))
+
+
 # ---- bounds: what the tracker may take, and what it says at each ----
 
 MIB = 1 << 20
