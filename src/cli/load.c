@@ -204,6 +204,32 @@ static int open_dump(const struct mt_loaded *l, const char *path)
 	return -1;
 }
 
+/* What the recording beside a state file lacks is told with the state, too. 0 or -ENOMEM. */
+static int add_losses(const char *state, struct mt_profile *p)
+{
+	mt_auto(mt_recorded) struct mt_recorded r = {.recording = {.fd = -1}};
+
+	r.path = mt_recording_name(state);
+	if (!r.path)
+		return -ENOMEM;
+	if (p->process_alive || access(r.path, F_OK) || mt_mtr_open(&r.recording, r.path, NULL) ||
+	    !mt_mtr_belongs_to(&r.recording, p))
+		return 0;
+	return mt_mtr_warn_beside(&r.recording, p);
+}
+
+static int read_state(const char *state, struct mt_profile **ret_p, struct mt_err *err)
+{
+	int code = mt_mtk_read(state, ret_p, err);
+
+	if (!code && add_losses(state, *ret_p)) {
+		mt_profile_free(*ret_p);
+		*ret_p = NULL;
+		return mt_err_no_memory(err);
+	}
+	return code;
+}
+
 /* The state file at path, or beside the recording at path; or the heap dump at path. */
 static int read_profile(const struct mt_loaded *l, const char *path, struct mt_profile **ret_p,
 			struct mt_err *err)
@@ -215,7 +241,7 @@ static int read_profile(const struct mt_loaded *l, const char *path, struct mt_p
 		return mt_heapdump_read_fd(dump, path, ret_p, err);
 	if (!state)
 		return mt_err_no_memory(err);
-	return l->when ? read_past(l, path, ret_p, err) : mt_mtk_read(state, ret_p, err);
+	return l->when ? read_past(l, path, ret_p, err) : read_state(state, ret_p, err);
 }
 
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)

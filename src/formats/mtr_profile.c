@@ -358,6 +358,54 @@ static uint32_t list_unit(const struct mt_mtr *m)
 	return unit;
 }
 
+/* For want of a buffer: behind the size limit nothing is kept, however fast the writer is. */
+static uint64_t dropped_events(const struct mt_mtr *m, const struct mt_mtr_losses *whole)
+{
+	return m->is_limited ? whole->dropped_events : MT_MAX(whole->dropped_events, m->end_lost);
+}
+
+static int read_losses(const struct mt_mtr *m, struct mt_mtr_losses *ret_whole)
+{
+	mt_auto(mt_mtr_events) struct mt_mtr_events *e = mt_mtr_events_new(m);
+	struct mt_mtr_step s;
+	int r;
+
+	if (!e)
+		return -ENOMEM;
+	while ((r = mt_mtr_events_next(e, &s)) == 1)
+		;
+	if (!r)
+		*ret_whole = mt_mtr_events_losses(e);
+	return r;
+}
+
+int mt_mtr_warn_beside(const struct mt_mtr *m, struct mt_profile *p)
+{
+	struct mt_mtr_losses whole;
+	uint64_t allocs, frees;
+	int r;
+	typedef unsigned long long ull;
+
+	if (!m->end_lost && !m->is_limited)
+		return 0;
+	r = read_losses(m, &whole);
+	if (r)
+		return r;
+	expected(p, &allocs, &frees);
+	if (whole.allocs < allocs || whole.frees < frees)
+		mt_profile_warn(
+			p,
+			"the recording beside this state lacks %llu of %llu allocations and %llu "
+			"of %llu frees, as %s; this report counts them all",
+			(ull)(allocs - MT_MIN(allocs, whole.allocs)), (ull)allocs,
+			(ull)(frees - MT_MIN(frees, whole.frees)), (ull)frees,
+			!m->is_limited              ? "the writer could not keep up"
+			: dropped_events(m, &whole) ? "the writer could not keep up and the size "
+						      "limit was reached"
+						    : "it reached its size limit");
+	return 0;
+}
+
 void mt_mtr_warn(const struct mt_mtr *m, struct mt_profile *p, const struct mt_mtr_losses *whole)
 {
 	uint64_t allocs, frees;
@@ -392,9 +440,9 @@ void mt_mtr_warn(const struct mt_mtr *m, struct mt_profile *p, const struct mt_m
 				(ull)m->header.cut_bytes);
 	if (m->is_limited)
 		mt_profile_warn(p, "the recording reached its size limit");
-	if (whole->dropped_events || m->end_lost)
+	if (dropped_events(m, whole))
 		mt_profile_warn(p, "%llu events were dropped: the writer could not keep up",
-				(ull)MT_MAX(whole->dropped_events, m->end_lost));
+				(ull)dropped_events(m, whole));
 	if (whole->buffers)
 		mt_profile_warn(p, "%llu buffers of events are missing from the recording",
 				(ull)whole->buffers);

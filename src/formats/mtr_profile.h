@@ -32,6 +32,12 @@ int mt_mtr_to_profile(const struct mt_mtr *m, struct mt_profile *p, const struct
 struct mt_mtr_losses;
 void mt_mtr_warn(const struct mt_mtr *m, struct mt_profile *p, const struct mt_mtr_losses *whole);
 
+/*
+ * For a report on the state file alone: adds a warning when events of the recording were dropped or
+ * its size limit was reached; reads it to its end only then. 0 or -ENOMEM.
+ */
+int mt_mtr_warn_beside(const struct mt_mtr *m, struct mt_profile *p);
+
 /* Whether both are of the same process and program. */
 bool mt_mtr_belongs_to(const struct mt_mtr *m, const struct mt_profile *p);
 

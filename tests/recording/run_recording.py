@@ -344,12 +344,24 @@ def losses(b, recording):
     text = [w for w in end["warnings"] if w.startswith("the recording lacks")]
     if len(text) != 1:
         b.problems.append("no loss is told: %r" % end["warnings"])
-        return 0, 0
+        return [0, 0, 0, 0]
     numbers = [int(word) for word in text[0].replace(":", "").split() if word.isdigit()]
     state = b.report(recording[:-1] + "k")
     b.expect("all", (numbers[1], numbers[3]), (state["total_alloc"], state["total_free"]))
     b.expect("missing", (numbers[1] - end["total_alloc"], numbers[0]), (numbers[0], numbers[0]))
-    return numbers[0], numbers[2]
+    return numbers
+
+
+def told_beside(b, recording, numbers, why):
+    """The report on the state file says what its recording lacks, with the same numbers."""
+    sentence = "the recording beside this state lacks %d of %d allocations and %d of %d frees, as %s; this report " \
+        "counts them all" % (*numbers, why)
+    b.expect("told", [w for w in b.report(recording[:-1] + "k")["warnings"] if "recording" in w], [sentence])
+    for show in ("leaks", "coverage"):
+        text = b.run("report", recording[:-1] + "k", "--no-symbols", "--show=" + show).stdout
+        b.expect(show, "warning: " + sentence in text, True)
+    dropped = [w for w in b.report(recording, "--at=end")["warnings"] if "could not keep up" in w]
+    b.expect("the writer is blamed", len(dropped), int("keep up" in why))
 
 
 @test
@@ -367,6 +379,7 @@ def a_slow_writer_costs_events_which_are_counted(b):
     missing = losses(b, b.one("*.mtr"))
     if not missing[0]:
         b.problems.append("nothing was lost")
+    told_beside(b, b.one("*.mtr"), missing, "the writer could not keep up")
     b.expect("replay", b.run("replay", b.one("*.mtr")).returncode, 0)
 
 
@@ -392,7 +405,7 @@ def a_limit_ends_the_recording_and_is_told(b):
     recording = b.one("*.mtr")
     if os.path.getsize(recording) > 200 * 1024 + 64:
         b.problems.append("%d bytes" % os.path.getsize(recording))
-    losses(b, recording)
+    told_beside(b, recording, losses(b, recording), "it reached its size limit")
     warnings = b.report(recording, "--at=end")["warnings"]
     b.expect("limit told", "the recording reached its size limit" in warnings, True)
 
