@@ -9,10 +9,27 @@ enum { PAGE_SLOTS = 1024 };
 
 struct mt_check mt_check;
 
+/*
+ * What nobody has bounded: bytes that one fill writes, and that the quarantine holds. A large block
+ * that was hardly touched must not become memory.
+ */
+enum { FILL_MOST = 256 << 20, HELD_MOST = 256 << 20 };
+
+static void bound_options(struct mt_check_options *o)
+{
+	if (o->fill_on_alloc == UINT64_MAX)
+		o->fill_on_alloc = FILL_MOST;
+	if (o->fill_on_free == UINT64_MAX)
+		o->fill_on_free = FILL_MOST;
+	if (!o->free_track_bytes)
+		o->free_track_bytes = HELD_MOST;
+}
+
 int mt_check_begin(const struct mt_check_options *o, const char *program)
 {
 	size_t n = 0;
 	mt_mem_copy(&mt_check.options, o, sizeof(*o));
+	bound_options(&mt_check.options);
 	while (program[n] && n + 1 < sizeof(mt_check.program)) {
 		mt_check.program[n] = program[n];
 		n++;
@@ -21,7 +38,7 @@ int mt_check_begin(const struct mt_check_options *o, const char *program)
 	mt_check.limited =
 		o->only_min || o->only_max != UINT64_MAX || o->only_modules[0] || o->only_sites[0];
 	int err = o->flags & MT_CHECK_FREE_TRACK
-			  ? mt_quarantine_begin(o->free_track, o->free_track_bytes)
+			  ? mt_quarantine_begin(o->free_track, mt_check.options.free_track_bytes)
 			  : 0;
 	if (err)
 		return err;

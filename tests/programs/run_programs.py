@@ -1287,6 +1287,15 @@ def child_reallocates_what_it_inherited(bench):
             bench.expect("%s, follow=%s" % (mode, follow), (run.status, run.stdout, run.stderr), (0, b"status 0\n", b""))
 
 
+@test
+def huge_sparse_block_stays_sparse(bench):
+    """Neither a fill nor the quarantine makes memory of gigabytes that nobody touched."""
+    program = bench.build("sparse.c")
+    for check in ("guard free_track", "fill verify_pointers", "free_track fill backtrace"):
+        run = bench.run([program], True, LIBC_DEBUG_MALLOC_OPTIONS=check)
+        bench.expect("with " + check, (run.status, run.stdout, run.stderr), (0, b"fine\n", b""))
+
+
 # ---- bounds: what the tracker may take, and what it says at each ----
 
 MIB = 1 << 20
