@@ -672,6 +672,8 @@ void mt_record_free_nested(struct mt_thread *t, const void *p)
 {
 	struct mt_gone gone = {0};
 	int known = mt_record_take(t, p, &gone);
+	if ((uint64_t)p == t->going) /* mimalloc's realloc comes back through free() */
+		gone.counted = 0;
 	if (gone.counted && t->stats) /* published when the outer call, or a later one, does */
 		mt_light_count_free(t, mt_light_any_class(t, gone.usable), gone.usable);
 	if (!known)
@@ -727,22 +729,39 @@ MT_COLD void mt_settle(void)
 	}
 }
 
+/* The original; what it frees nested of the old block is the present call's to count. */
+static void *call_realloc(struct mt_thread *t, const struct mt_realloc *r)
+{
+	uint64_t outer = t->going;
+	t->going = (uint64_t)r->old;
+	void *p = r->call(r);
+	t->going = outer;
+	return p;
+}
+
+/* how: not TRACK. */
+static void *realloc_uncounted(enum mt_enter how, struct mt_thread *t, const struct mt_realloc *r)
+{
+	if (how != MT_ENTER_NESTED)
+		return mt_record_nested(how, t, r->call(r));
+	if (r->old)
+		mt_record_free_nested(t, r->old);
+	void *p = call_realloc(t, r);
+	if (r->old && !p && r->size)
+		mt_rt_lost(MT_LOST_NESTED); /* the old block lives, unrecorded */
+	return mt_record_nested(how, t, p);
+}
+
 void *mt_record_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_realloc *r,
 			const struct mt_caller *caller, uint64_t source)
 {
 	struct mt_gone gone = {0};
 	if (mt_guard_holds(r->old))
 		return mt_guard_realloc(how, t, r, caller, source);
-	if (MT_UNLIKELY(how != MT_ENTER_TRACK)) {
-		if (how == MT_ENTER_NESTED && r->old)
-			mt_record_free_nested(t, r->old);
-		void *got = r->call(r);
-		if (how == MT_ENTER_NESTED && r->old && !got && r->size)
-			mt_rt_lost(MT_LOST_NESTED); /* the old block lives, unrecorded */
-		return mt_record_nested(how, t, got);
-	}
+	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
+		return realloc_uncounted(how, t, r);
 	int known = r->old && mt_record_take(t, r->old, &gone);
-	void *p = r->call(r);
+	void *p = call_realloc(t, r);
 	if (!p && r->size && r->old) { /* failed: the old block is as it was */
 		if (known)
 			mt_record_restore(t, r->old, &gone);

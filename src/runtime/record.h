@@ -216,13 +216,18 @@ MT_INLINE struct mt_thread *mt_record_delete_begin(const void *p)
 	if (!p)
 		return NULL;
 	enum mt_enter how = mt_enter(&t);
-	return mt_record_free_entered(how, t, p);
+	t = mt_record_free_entered(how, t, p);
+	if (t)
+		t->going = (uint64_t)p;
+	return t;
 }
 
 MT_INLINE void mt_record_delete_end(struct mt_thread *t)
 {
-	if (t)
-		mt_leave(t);
+	if (!t)
+		return;
+	t->going = 0;
+	mt_leave(t);
 }
 
 /* What a free() does before its original, where that cannot come back with the same block. */

@@ -133,6 +133,7 @@ struct mt_thread {
 	volatile uint32_t settle; /* what mt_leave() has to do: deferred frees, MT_SETTLE_NESTED */
 	struct mt_state_thread *row;
 	uint64_t last_pointer;          /* last block that was recorded */
+	uint64_t going;                 /* block whose free the present call counts */
 	uint32_t free_head, free_count; /* live records given back by this thread */
 	uint32_t fresh_next, fresh_end; /* records of the chunk not handed out yet */
 	uint32_t until_tick;            /* events until the clock is read */

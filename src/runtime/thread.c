@@ -179,6 +179,7 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	mt_stream_new_owner(t, fresh);
 	t->depth = 0;
 	t->held_count = 0;
+	t->going = 0;
 	t->tag = 0;
 	t->own_label = 0;
 	t->stats = NULL; /* of another row */
@@ -212,7 +213,7 @@ MT_COLD void mt_thread_renew(struct mt_thread *t)
 	/* what is in these chains is given up: their ends may not meet */
 	t->free_head = t->free_count = 0;
 	t->fresh_next = t->fresh_end = 0;
-	t->last_pointer = 0;
+	t->last_pointer = t->going = 0;
 	mt_stream_renew(t);
 	forget_stacks(&t->capture);
 	if (has_free_capture())

@@ -1114,6 +1114,26 @@ def usable_size(bench, allocator):
     bench.both([bench.build("usable.c")], preload_after=_allocator(allocator))
 
 
+@test_each("glibc", *ALLOCATORS)
+def resized_blocks(bench, allocator):
+    """An allocator whose realloc, or operator delete, frees by the name that is hooked: each block goes once."""
+    include = "-I" + os.path.join(HERE, "..", "..", "include")
+    program, operators_program = bench.build("resize.c", flags=[include]), bench.build("operators.cc")
+    frees = {}
+    for words in "mode=full", "mode=stats", "mode=sample interval=1", "mode=sample interval=4K":
+        how = {"MEMTRACK_OPTIONS": words, "preload_after": _allocator(allocator)}
+        run = bench.run([program], True, **how)
+        said = [line.split() for line in run.stdout.decode().splitlines()]
+        bench.expect(words + ", exit status, what was counted", (run.status, [line[0] for line in said]),
+                     (0, ["realloc:", "reallocarray:"]))
+        for line in said: # realloc to size 0 may give a block
+            bench.expect("%s, %s" % (words, line[0]), (int(line[2]) - 1001 in (0, line[0] != "realloc:"), line[3:]),
+                         (True, ["frees", line[2], "live", "0", "in", "0"]))
+        runs = [run, bench.run([operators_program, "no-oom"], True, **how)]
+        counts = [(s.totals() if words == "mode=full" else s.counted()).frees for r in runs for s in r.states]
+        bench.expect(words + ", frees", counts, frees.setdefault("full", counts))
+
+
 @test_each("mi mimalloc", "tc tcmalloc")
 def prefixed_names(bench, case):
     """An allocator's own names, by a program that is linked with it."""
