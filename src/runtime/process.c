@@ -351,6 +351,12 @@ MT_COLD static void begin_child(void)
 	begun(err ? MT_RT_OFF : MT_RT_ON);
 }
 
+/* 0: a forked child that has not been noticed yet. */
+static int is_own_process(void)
+{
+	return mt_rt.compare_pid ? mt_sys_getpid() == mt_rt.pid : mt_rt_wipe[0] != 0;
+}
+
 /* With signals blocked: a handler that came in between would find things half made. */
 static struct mt_thread *enter_new(uintptr_t sp)
 {
@@ -358,7 +364,7 @@ static struct mt_thread *enter_new(uintptr_t sp)
 		mt_rt_start();
 	if (mt_rt.phase != MT_RT_ON && mt_rt.phase != MT_RT_FORKED)
 		return NULL;
-	if (mt_rt.compare_pid ? mt_sys_getpid() != mt_rt.pid : !mt_rt_wipe[0])
+	if (!is_own_process())
 		mt_rt_child();
 	if (mt_rt.phase == MT_RT_FORKED)
 		begin_child();
@@ -396,7 +402,7 @@ MT_COLD enum mt_enter mt_enter_slow(struct mt_thread **ret_thread, uintptr_t sp)
 		__atomic_fetch_add(&mt_rt.before_start, 1, __ATOMIC_RELAXED);
 		return MT_ENTER_PASS;
 	}
-	int same = mt_rt.compare_pid ? mt_sys_getpid() == mt_rt.pid : mt_rt_wipe[0] != 0;
+	int same = is_own_process();
 	if (t && same && (t->depth || mt_rt.compare_pid)) {
 		int left = t->depth && was_left(t, sp);
 		*ret_thread = t;
@@ -471,7 +477,8 @@ static int after_fork(int pid, uint32_t before)
 {
 	if (pid && mt_rt.inherited_state == MT_INHERITED_READY)
 		mt_rt.inherited_state = MT_INHERITED_NONE;
-	if (pid == 0) {
+	/* unless a handler of pthread_atfork() has allocated, and the child recorded it */
+	if (pid == 0 && !is_own_process()) {
 		uint64_t signals = block_signals();
 		mt_rt_child();
 		restore_signals(signals);

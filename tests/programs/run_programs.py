@@ -206,6 +206,21 @@ def processes(bench, name):
     bench.both([bench.build(name + ".c")])
 
 
+@test_each("full", "stats", "sample interval=1", "sample interval=1M", "check")
+def fork_handler_allocates(bench, mode):
+    """A child that allocates before fork() returns in it has one state, with all that it did."""
+    how = {"MEMTRACK_OPTIONS": "mode=" + mode} if mode != "check" else {"LIBC_DEBUG_MALLOC_OPTIONS": "guard"}
+    has_marks = mode in ("full", "sample interval=1", "check")
+    run = bench.both([bench.build("atfork_allocates.c")], marks=has_marks, books=mode == "full", **how)
+    pids = {s.pid for s in run.states}
+    bench.expect("state files", len(run.states), 2)
+    for state in run.states:
+        counts = state.counted() if mode.startswith("s") else state.totals()
+        wanted = (150, 100) if state.ppid in pids else (1, 1)
+        bench.expect("allocations, frees", counts[:2], wanted)
+        bench.expect("unknown frees", state.sum("unknown_frees"), 0)
+
+
 @test
 def fork_under_load(bench):
     bench.both([bench.build("fork_threads.c", flags=["-pthread"])])
