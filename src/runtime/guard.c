@@ -591,9 +591,9 @@ static void *bad_realloc(enum mt_enter how, struct mt_thread *t, const struct mt
 	return mt_finish_alloc(t, p, r->size, MT_CALL_REALLOC, caller, source);
 }
 
-/* The block is gone from the pool; real: where its contents went on. */
+/* The block is gone from the pool; real: where its contents went on, NULL: freed by size 0. */
 static int leave_pool(enum mt_enter how, struct mt_thread *t, const struct mt_realloc *r,
-		      struct slot *s, const struct mt_caller *caller)
+		      struct slot *s, const void *real, const struct mt_caller *caller)
 {
 	struct mt_gone gone = {0};
 	uint32_t node = how == MT_ENTER_TRACK ? mt_stack_node(&t->capture, caller) : 0;
@@ -603,7 +603,7 @@ static int leave_pool(enum mt_enter how, struct mt_thread *t, const struct mt_re
 			mt_record_gone(t, &gone, 1);
 		else
 			mt_record_unknown(t, &gone);
-		mt_count(&t->row->reallocs, 1);
+		mt_count(&t->row->reallocs, real != NULL);
 		mt_count(&t->row->realloc_grown, r->size > s->size);
 	} else {
 		count_free(how, t, r->old);
@@ -642,7 +642,7 @@ void *mt_guard_realloc(enum mt_enter how, struct mt_thread *t, const struct mt_r
 			return NULL;
 		return mt_finish_alloc(t, NULL, r->size, MT_CALL_REALLOC, caller, source);
 	}
-	int fatal = leave_pool(how, t, r, s, caller);
+	int fatal = leave_pool(how, t, r, s, p, caller);
 	if (how != MT_ENTER_TRACK)
 		p = mt_record_nested(how, t, p);
 	else if (!p)

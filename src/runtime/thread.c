@@ -215,6 +215,7 @@ MT_COLD void mt_thread_renew(struct mt_thread *t)
 	t->fresh_next = t->fresh_end = 0;
 	t->last_pointer = t->going = 0;
 	mt_stream_renew(t);
+	mt_mem_zero(t->weights, sizeof(t->weights));
 	forget_stacks(&t->capture);
 	if (has_free_capture())
 		forget_stacks(&t->free_capture);

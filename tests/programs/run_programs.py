@@ -1149,6 +1149,14 @@ def resized_blocks(bench, allocator):
         bench.expect(words + ", frees", counts, frees.setdefault("full", counts))
 
 
+@test_each("full", "sample interval=1", "sample interval=1 guard-sampled=64")
+def frees_by_realloc(bench, mode):
+    """realloc to size 0 frees: it resizes nothing."""
+    program = bench.build("resize.c", flags=["-I" + os.path.join(HERE, "..", "..", "include")])
+    run = bench.run([program], True, MEMTRACK_OPTIONS="mode=" + mode)
+    bench.expect("resized blocks", [state.sum("reallocs") for state in run.states], [2000])
+
+
 @test_each("mi mimalloc", "tc tcmalloc")
 def prefixed_names(bench, case):
     """An allocator's own names, by a program that is linked with it."""

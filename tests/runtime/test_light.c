@@ -396,6 +396,24 @@ static void a_block_is_found_whatever_the_mode_is_when_it_goes(void **state)
 	assert_int_equal(full->bytes, full->freed_bytes);
 }
 
+/* --- jumps ----------------------------------------------------------------------------------- */
+
+/* As if a handler had jumped away between the key of a remembered weight and the weight. */
+static void a_weight_that_was_left_half_written_is_not_used(void **state)
+{
+	enum { BYTES = 1 << 20 };
+	struct mt_thread *t = fixture_thread();
+	const struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
+	take_in(t, 1, BYTES, SITE(1));
+	uint64_t first = sum->bytes;
+	assert_true(first >= BYTES);
+	for (int i = 0; i < MT_WEIGHTS_KEPT; i++)
+		t->weights[i].weight = (struct mt_weight){0};
+	mt_thread_renew(t);
+	take_in(t, 2, BYTES, SITE(1));
+	assert_int_equal(sum->bytes, 2 * first);
+}
+
 #define TEST(name, mode) cmocka_unit_test_setup_teardown(name, begin_##mode, fixture_teardown)
 
 int main(void)
@@ -416,6 +434,7 @@ int main(void)
 		TEST(custom_heaps_are_sampled_as_asked, sample),
 		TEST(statistics_of_custom_heaps_are_exact_without_stacks, stats),
 		TEST(a_block_is_found_whatever_the_mode_is_when_it_goes, sample),
+		TEST(a_weight_that_was_left_half_written_is_not_used, sample),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
