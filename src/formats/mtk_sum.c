@@ -36,9 +36,10 @@ static int64_t held_back(uint64_t live, int64_t published)
 	return (int64_t)(live - (uint64_t)published);
 }
 
+/* either may be a sum that wrapped below 0 */
 static uint64_t minus(uint64_t a, uint64_t b)
 {
-	return a > b ? a - b : 0;
+	return positive((int64_t)(a - b));
 }
 
 static void add_counts(struct mt_profile_counts *to, const struct mt_profile_counts *from)

@@ -273,6 +273,20 @@ void mt_rt_stop(void)
 	__atomic_store_n(&mt_rt.phase, MT_RT_OFF, __ATOMIC_RELEASE);
 }
 
+/*
+ * What is live by STATS. Threads go on while it is summed up: one class may have lost more than it
+ * had.
+ */
+static void sum_up(void)
+{
+	mt_light_sum_up();
+	for (int k = 0; k < MT_SIZE_BUCKETS; k++) {
+		struct mt_inherited *i = &mt_rt.inherited[k];
+		i->count = (int64_t)i->count < 0 ? 0 : i->count;
+		i->bytes = (int64_t)i->bytes < 0 ? 0 : i->bytes;
+	}
+}
+
 static void forget_all(void)
 {
 	mt_arena_drop(mt_thread_self(), mt_thread_bytes());
@@ -320,7 +334,7 @@ MT_COLD void mt_rt_child(void)
 		return;
 	}
 	if (mt_rt.inherited_state != MT_INHERITED_READY) /* not by fork(): as it is by now */
-		mt_light_sum_up();
+		sum_up();
 	if (mt_rt.inherited_state == MT_INHERITED_READY)
 		mt_rt.inherited_state = MT_INHERITED_DUE;
 	/* stays mapped until this child has a file of its own: so that a failure can be counted
@@ -464,7 +478,7 @@ static uint32_t before_fork(const struct mt_caller *caller)
 	notice_jump();
 	if (MT_LIKELY(!mt_rt.counting) || mt_rt.phase != MT_RT_ON)
 		return 0;
-	mt_light_sum_up();
+	sum_up();
 	if (mt_enter(&t) != MT_ENTER_TRACK)
 		return t ? t->fork_inside : 0;
 	uint32_t before = t->fork_inside;

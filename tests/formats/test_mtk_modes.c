@@ -264,6 +264,20 @@ static void samples_that_do_not_agree_are_warned_of(void **state)
 	assert_non_null(strstr(q->warning[0], "live samples, by the counters it is 48"));
 }
 
+/* Of a child that summed up its parent's rows while the parent went on. */
+static void sums_below_zero_are_nothing(void **state)
+{
+	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_sampled();
+	struct mt_state_stats *s = mtk_builder_at(b, MT_REGION_STATS, 1);
+	s->size_class[11].allocs -= 1000000;
+	s->size_class[11].bytes -= (uint64_t)1 << 40;
+	mt_auto(mt_profile) struct mt_profile *p = read_builder(b);
+	assert_int_equal(p->live_count, 0);
+	assert_int_equal(p->live_bytes, 0);
+	assert_int_equal(p->heap[MT_HEAP_MALLOC].live_count, 4); /* recorded in full */
+	assert_int_equal(p->heap[MT_HEAP_MALLOC].live_bytes, 800);
+}
+
 /* One warning, which holds `part`. */
 static void expect_damage(struct mtk_builder *b, const char *part)
 {
@@ -390,6 +404,7 @@ int main(void)
 		cmocka_unit_test(changes_are_read_in_order),
 		cmocka_unit_test(a_block_has_the_same_key_in_two_readings),
 		cmocka_unit_test(samples_that_do_not_agree_are_warned_of),
+		cmocka_unit_test(sums_below_zero_are_nothing),
 		cmocka_unit_test(damage_is_named_and_bounded),
 		cmocka_unit_test(estimates_that_are_cut_off_are_named),
 		cmocka_unit_test(compaction_keeps_samples_and_statistics),
