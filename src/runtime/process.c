@@ -446,12 +446,13 @@ MT_INLINE void notice_jump(void)
 		mt_leave(t);
 }
 
-/* 1: the stack goes through one of our functions. Guard held. */
+/* 1: the stack goes through one of our functions, or may do so in what a handler interrupted. Guard
+ * held. */
 static int is_inside_hook(struct mt_thread *t, const struct mt_caller *caller)
 {
 	struct mt_capture *c = &t->capture;
 	struct mt_capture_counts counts = c->counts;
-	uint32_t depth = c->depth_max;
+	uint32_t depth = c->depth_max, in_handler = 0;
 	int inside = 0;
 	c->depth_max = MT_DEPTH_MAX;
 	mt_capture_reset(c);
@@ -459,8 +460,12 @@ static int is_inside_hook(struct mt_thread *t, const struct mt_caller *caller)
 	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
 	const struct mt_module *ours =
 		list ? mt_module_list_find(list, (uintptr_t)mt_rt_child) : NULL;
-	for (uint32_t i = 0; ours && i < c->count; i++)
+	for (uint32_t i = 0; ours && i < c->count; i++) {
 		inside |= mt_module_list_find(list, c->frame[i].ra - 1) == ours;
+		in_handler |= c->frame[i].flags & MT_FRAME_EXACT_PC;
+	}
+	if (in_handler && c->end != MT_STACK_COMPLETE) /* what it interrupted is not known */
+		inside = 1;
 	c->counts = counts;
 	c->depth_max = depth;
 	mt_capture_reset(c);
