@@ -139,12 +139,17 @@ SUMS = {"Rss": "rss_bytes", "Shared_Clean": "shared_clean_bytes", "Shared_Dirty"
         "AnonHugePages": "anon_huge_pages_bytes"}
 
 
-def check_sums(b, name, kernel, ours):
+def moving(kernel):
+    """How far Pss may move when one process more maps the same pages: memtrack itself, while it reads."""
+    return (kernel["Pss"] - kernel["Private_Clean"] - kernel["Private_Dirty"]) // 2
+
+
+def check_sums(b, name, kernel, ours, slack=0):
     for theirs, field in SUMS.items():
         if theirs in kernel:
             b.expect("%s: %s" % (name, theirs), ours["total"].get(field), kernel[theirs])
     difference = abs(ours["total"]["pss_bytes"] - kernel["Pss"])
-    if difference > 1024 * ours["total"]["mappings"]:
+    if difference > 1024 * ours["total"]["mappings"] + slack:
         b.problems.append("%s: Pss differs by %d bytes in %d mappings" % (name, difference, ours["total"]["mappings"]))
     for field, total in ours["total"].items():
         b.expect("%s: sum of rows, %s" % (name, field), sum(row.get(field, 0) for row in ours["rows"]), total)
@@ -412,7 +417,8 @@ def a_process_by_category(b):
     def check():
         kernel = rollup(child.pid)
         documents.append(b.json("meminfo", child.pid))
-        check_sums(b, "process", kernel, {"total": documents[-1]["total"], "rows": documents[-1]["categories"]})
+        check_sums(b, "process", kernel, {"total": documents[-1]["total"], "rows": documents[-1]["categories"]},
+                   moving(kernel))
 
     settled(b, check)
     ours = documents[-1]
@@ -463,7 +469,7 @@ def the_list_of_all_processes(b):
     mine = [p for p in ours["processes"] if p["pid"] == child.pid][0]
     b.expect("rss", mine["rss_bytes"], kernel["Rss"])
     # these move with others that map the same pages
-    b.expect("pss, uss", [abs(mine["pss_bytes"] - kernel["Pss"]) <= 64 << 10,
+    b.expect("pss, uss", [abs(mine["pss_bytes"] - kernel["Pss"]) <= (64 << 10) + moving(kernel),
                           abs(mine["uss_bytes"] - kernel["Private_Clean"] - kernel["Private_Dirty"]) <= 64 << 10], [True] * 2)
     b.expect("command", mine["command"], b.build + "/tests/accounting/shapes")
     pss = [p.get("pss_bytes", 0) for p in ours["processes"]]
