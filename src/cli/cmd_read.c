@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/escape.h"
 #include "base/path.h"
+#include "base/search.h"
 #include "base/units.h"
 #include "core/cc.h"
 #include "formats/mtk_read.h"
@@ -111,16 +112,8 @@ static int find_blocks(struct reading *r, pid_t pid, struct mt_err *err)
 
 static const struct tracked_block *block_at(const struct reading *r, uint64_t address)
 {
-	size_t a = 0, b = r->block_count;
+	size_t a = MT_SEARCH_UP_TO(r->block, r->block_count, address, address);
 
-	while (a < b) {
-		size_t middle = a + (b - a) / 2;
-
-		if (r->block[middle].address <= address)
-			a = middle + 1;
-		else
-			b = middle;
-	}
 	if (!a)
 		return NULL;
 	return address - r->block[a - 1].address < MT_MAX(r->block[a - 1].bytes, (uint64_t)1)

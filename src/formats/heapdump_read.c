@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/map.h"
+#include "base/search.h"
 #include "formats/heapdump_line.h"
 #include "wire/state.h"
 
@@ -416,16 +417,8 @@ static void drop_covered(struct reader *rd)
 /* Among the first `count`, which are sorted; UINT32_MAX: none. */
 static uint32_t find_module(const struct reader *rd, size_t count, uint64_t address)
 {
-	size_t lo = 0, hi = count;
+	size_t lo = MT_SEARCH_UP_TO(rd->module, count, lo, address);
 
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-
-		if (rd->module[middle].lo <= address)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
 	/* the nearest ones before: they overlap where a map is damaged */
 	for (size_t i = lo; i-- > 0 && lo - i <= 2;)
 		if (address < rd->module[i].hi)

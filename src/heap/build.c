@@ -4,6 +4,7 @@
 #include "heap/build.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -254,16 +255,8 @@ void mt_heap_sort_ranges(struct mt_heap_build *b)
 
 const struct mt_heap_range *mt_heap_range_of(const struct mt_heap_build *b, uint64_t address)
 {
-	size_t low = 0, high = b->sorted_ranges;
+	size_t low = MT_SEARCH_UP_TO(b->h->ranges, b->sorted_ranges, end, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (b->h->ranges[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < b->sorted_ranges && b->h->ranges[low].start <= address ? &b->h->ranges[low]
 									    : NULL;
 }

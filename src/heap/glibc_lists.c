@@ -7,6 +7,7 @@
 #include "heap/glibc.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -161,16 +162,8 @@ struct glibc_point *glibc_point_at(struct mt_glibc *g, uint64_t at)
 const struct glibc_point *glibc_point_after(const struct mt_glibc *g, uint64_t from, uint64_t end,
 					    uint32_t arena)
 {
-	size_t low = 0, high = g->point_count;
+	size_t low = MT_SEARCH_BELOW(g->points, g->point_count, at, from);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (g->points[middle].at < from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (; low < g->point_count && g->points[low].at < end; low++)
 		if (g->points[low].arena == arena)
 			return &g->points[low];

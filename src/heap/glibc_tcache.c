@@ -8,6 +8,7 @@
 #include "heap/glibc.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -35,16 +36,8 @@ struct heads {
 
 struct glibc_used *glibc_used_at(const struct mt_glibc *g, uint64_t at)
 {
-	size_t low = 0, high = g->used_count;
+	size_t low = MT_SEARCH_BELOW(g->used, g->used_count, at, at);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (g->used[middle].at < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < g->used_count && g->used[low].at == at ? &g->used[low] : NULL;
 }
 
@@ -174,16 +167,8 @@ static int collect(struct caches *c)
 
 static struct cache *cache_at(const struct caches *c, uint64_t address)
 {
-	size_t low = 0, high = c->count;
+	size_t low = MT_SEARCH_BELOW(c->item, c->count, address, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->item[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < c->count && c->item[low].address == address ? &c->item[low] : NULL;
 }
 

@@ -3,6 +3,7 @@
 
 #include "heap/heap.h"
 
+#include "base/search.h"
 #include "heap/build.h"
 #include "heap/detect.h"
 
@@ -98,16 +99,8 @@ void mt_heap_done(struct mt_heap *h)
 
 const struct mt_heap_block *mt_heap_block_of(const struct mt_heap *h, uint64_t address)
 {
-	size_t low = 0, high = h->block_count;
+	size_t low = MT_SEARCH_UP_TO(h->blocks, h->block_count, address, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (h->blocks[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (!low || address - h->blocks[low - 1].address >= MT_MAX(h->blocks[low - 1].bytes, 1u))
 		return NULL;
 	return &h->blocks[low - 1];

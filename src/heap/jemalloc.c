@@ -10,6 +10,7 @@
 #include "heap/build.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "heap/present.h"
 
 #include <errno.h>
@@ -357,16 +358,8 @@ static int by_address(const void *a, const void *b)
 /* The last block that begins at or before an address, or NULL. */
 static struct block *block_before(const struct jemalloc *j, uint64_t address)
 {
-	size_t low = 0, high = j->block_count;
+	size_t low = MT_SEARCH_UP_TO(j->blocks, j->block_count, address, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (j->blocks[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low ? &j->blocks[low - 1] : NULL;
 }
 

@@ -4,6 +4,7 @@
 #include "reach/range.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "core/cc.h"
 
 #include <errno.h>
@@ -90,15 +91,7 @@ uint64_t mt_ranges_bytes(const struct mt_ranges *r)
 
 int64_t mt_range_find(const struct mt_range *item, size_t count, uint64_t address)
 {
-	size_t low = 0, high = count;
+	size_t low = MT_SEARCH_UP_TO(item, count, end, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (item[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < count && item[low].start <= address ? (int64_t)low : MT_RANGE_NONE;
 }

@@ -8,6 +8,7 @@
 #include "reach/roots.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "core/cc.h"
 
 #include <errno.h>
@@ -99,16 +100,8 @@ static int find_unreadable(struct finder *f)
 
 static const struct mt_mapping *mapping_of(const struct finder *f, uint64_t address)
 {
-	size_t low = 0, high = f->in->mappings;
+	size_t low = MT_SEARCH_UP_TO(f->in->mapping, f->in->mappings, end, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (f->in->mapping[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == f->in->mappings || f->in->mapping[low].start > address)
 		return NULL;
 	return &f->in->mapping[low];

@@ -7,6 +7,7 @@
 #include "symbolize/dwarfunit.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "core/cc.h"
 
 #include <dwarf.h>
@@ -94,14 +95,8 @@ int mt_dwarf_index_load(struct mt_dwarf_index *index, Dwarf *dwarf)
 
 size_t mt_dwarf_index_find(const struct mt_dwarf_index *index, uint64_t address)
 {
-	size_t low = 0, high = index->ranges;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (index->range[mid].start <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = MT_SEARCH_UP_TO(index->range, index->ranges, start, address);
+
 	while (low-- > 0 && index->range[low].max_end > address)
 		if (index->range[low].end > address)
 			return index->range[low].unit;
@@ -142,14 +137,8 @@ struct walk {
 
 static size_t first_at_or_after(const struct walk *w, uint64_t address)
 {
-	size_t low = 0, high = w->count;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (w->target[mid].address < address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = MT_SEARCH_BELOW(w->target, w->count, address, address);
+
 	return low;
 }
 

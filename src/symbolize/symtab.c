@@ -7,6 +7,7 @@
 #include "symbolize/symtab.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "core/cc.h"
 
 #include <elfutils/libdwfl.h>
@@ -156,14 +157,8 @@ static const struct mt_symtab_entry *containing(const struct mt_symtab *table, s
 
 bool mt_symtab_find(const struct mt_symtab *table, uint64_t address, struct mt_symtab_hit *ret_hit)
 {
-	size_t low = 0, high = table->count;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (table->entry[mid].addr <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = MT_SEARCH_UP_TO(table->entry, table->count, addr, address);
+
 	if (!low)
 		return false;
 	const struct mt_symtab_entry *e = containing(table, low - 1, address);

@@ -8,6 +8,7 @@
 #include "target/image_internal.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "core/cc.h"
 #include "target/image_core.h"
 #include "target/image_keeper.h"
@@ -89,16 +90,8 @@ uint64_t mt_image_auxv(const struct mt_image *im, uint64_t type)
 
 const struct mt_mapping *mt_image_mapping_of(const struct mt_image *im, uint64_t address)
 {
-	size_t a = 0, b = im->mapping_count;
+	size_t a = MT_SEARCH_UP_TO(im->mapping, im->mapping_count, start, address);
 
-	while (a < b) {
-		size_t middle = a + (b - a) / 2;
-
-		if (im->mapping[middle].start <= address)
-			a = middle + 1;
-		else
-			b = middle;
-	}
 	return a && address < im->mapping[a - 1].end ? &im->mapping[a - 1] : NULL;
 }
 

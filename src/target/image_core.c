@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/search.h"
 #include "base/units.h"
 #include "core/cc.h"
 #include "core/hash.h"
@@ -383,17 +384,9 @@ static int compare_mapped(const void *va, const void *vb)
 /* The name of what was mapped at an address, and where in the file that is. */
 static void name_mapping(const struct mt_core *c, struct mt_mapping *m)
 {
-	size_t a = 0, b = c->mapped_count;
+	size_t a = MT_SEARCH_UP_TO(c->mapped, c->mapped_count, start, m->start);
 	const struct mapped_file *f;
 
-	while (a < b) {
-		size_t middle = a + (b - a) / 2;
-
-		if (c->mapped[middle].start <= m->start)
-			a = middle + 1;
-		else
-			b = middle;
-	}
 	f = a ? &c->mapped[a - 1] : NULL;
 	if (!f || m->start >= f->end)
 		return;

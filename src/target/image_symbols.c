@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/search.h"
 #include "core/cc.h"
 
 #include <errno.h>
@@ -372,16 +373,8 @@ const char *mt_image_symbol_at(struct mt_image *im, const struct mt_image_module
 {
 	const struct mt_image_symbols *s = symbols_of(im, m);
 	const struct mt_image_name *best = NULL;
-	size_t a = 0, b = s->count;
+	size_t a = MT_SEARCH_UP_TO(s->name, s->count, address, address);
 
-	while (a < b) {
-		size_t middle = a + (b - a) / 2;
-
-		if (s->name[middle].address <= address)
-			a = middle + 1;
-		else
-			b = middle;
-	}
 	/* symbols may lie in each other: the last one that begins before and reaches so far */
 	for (size_t i = a, back = 0; i-- > 0 && back < NAMES_BACK; back++) {
 		const struct mt_image_name *n = &s->name[i];
