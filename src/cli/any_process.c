@@ -16,13 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int compare_pids(const void *a, const void *b)
-{
-	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 pid_t *mt_any_process_list(void)
 {
 	DIR *d = opendir("/proc");
@@ -47,7 +40,7 @@ pid_t *mt_any_process_list(void)
 		closedir(d);
 	if (!list)
 		return NULL;
-	qsort(list, count, sizeof(*list), compare_pids);
+	qsort(list, count, sizeof(*list), mt_process_compare_pids);
 	list[count] = 0;
 	return list;
 }

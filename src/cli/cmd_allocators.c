@@ -110,11 +110,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	if (!code)
 		code = write_heap(im, o, &out.text, &err);
 	mt_image_close(im);
-	if (!code)
-		code = mt_output_finish(&out, &err);
-	if (code)
-		mt_complain("%s", err.text);
-	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+	return mt_output_end(&out, code, &err);
 }
 
 static const char *const examples[] = {

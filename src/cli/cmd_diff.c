@@ -39,12 +39,8 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		code = mt_report_write_diff(&r, loaded.profile, 1, (enum mt_report_format)o->format,
 					    &out.text, &err);
 	}
-	if (!code)
-		code = mt_output_finish(&out, &err);
 	mt_suppressions_free(suppress.suppressions);
-	if (code)
-		mt_complain("%s", err.text);
-	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+	return mt_output_end(&out, code, &err);
 }
 
 static const char *const examples[] = {

@@ -230,11 +230,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		code = export_dump(operands, o, &out, &err);
 	else
 		code = export_recording(operands->text[0], o, &out, &err);
-	if (!code)
-		code = mt_output_finish(&out, &err);
-	if (code)
-		mt_complain("%s", err.text);
-	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+	return mt_output_end(&out, code, &err);
 }
 
 static const char *const examples[] = {

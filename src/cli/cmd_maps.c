@@ -331,11 +331,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		code = show_all(o, &out.text, &err);
 	else
 		code = show_one(o, operands->text[0], &out.text, &err);
-	if (!code)
-		code = mt_output_finish(&out, &err);
-	if (code)
-		mt_complain("%s", err.text);
-	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+	return mt_output_end(&out, code, &err);
 }
 
 static const char *const examples[] = {

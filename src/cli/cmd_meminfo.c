@@ -370,11 +370,9 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		code = show_system(o, &out.text, &err);
 	else
 		code = show_operand(o, operands->text[0], &out.text, &err);
-	if (!code && !o->watch_ns)
-		code = mt_output_finish(&out, &err);
-	if (code)
-		mt_complain("%s", err.text);
-	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+	if (!code && o->watch_ns) /* has written all itself */
+		return MT_EXIT_OK;
+	return mt_output_end(&out, code, &err);
 }
 
 static const char *const examples[] = {

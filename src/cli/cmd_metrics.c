@@ -268,10 +268,7 @@ static int write_file(struct exporter *e)
 
 	mt_output_init(&out, e->o->textfile);
 	code = read_and_write(e, MT_METRICS_PROMETHEUS, &out.text);
-	code = code ? mt_err_no_memory(&err) : mt_output_finish(&out, &err);
-	if (code)
-		mt_complain("%s", err.text);
-	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+	return mt_output_end(&out, code ? mt_err_no_memory(&err) : 0, &err);
 }
 
 /* A file that cannot be written now may be writable later: told each time, and tried again. */

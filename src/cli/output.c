@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "cli/command.h"
 #include "record/pattern.h"
 
 #include <errno.h>
@@ -104,4 +105,13 @@ int mt_output_finish(struct mt_output *o, struct mt_err *err)
 	if (o->err.code)
 		*err = o->err;
 	return o->err.code;
+}
+
+int mt_output_end(struct mt_output *o, int code, struct mt_err *err)
+{
+	if (!code)
+		code = mt_output_finish(o, err);
+	if (code)
+		mt_complain("%s", err->text);
+	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
 }

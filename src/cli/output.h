@@ -32,6 +32,12 @@ void mt_output_init(struct mt_output *o, const char *path);
  */
 int mt_output_finish(struct mt_output *o, struct mt_err *err);
 
+/*
+ * How most commands end: finishes the output, if code is 0; else *err has the reason already. The
+ * exit status, after the sentence was told.
+ */
+int mt_output_end(struct mt_output *o, int code, struct mt_err *err);
+
 /* Gives up what was not finished. NULL is allowed, and an object after finish(). */
 void mt_output_done(struct mt_output *o);
 MT_AUTO_DEFINE_INPLACE(mt_output, struct mt_output, mt_output_done)

@@ -12,6 +12,7 @@
 #include "core/cc.h"
 #include "target/machine_parts.h"
 #include "target/memory.h"
+#include "target/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -91,6 +92,16 @@ static void add_limits(struct mt_cgroup *g, const char *peak, const char *limit,
 	mt_whole_add_fact(w, "swap_bytes", "swap", "", read_number(g->folder, swap));
 }
 
+/* What processes use; files: shared memory is among them. */
+static void add_uses(struct mt_whole *w, uint64_t anon, uint64_t files, uint64_t shmem)
+{
+	mt_whole_add_part(w, "anon_bytes", "anonymous", "heaps and stacks of processes", anon);
+	mt_whole_add_part(w, "page_cache_bytes", "page cache",
+			  "files; given back when memory is needed", mt_whole_less(files, shmem));
+	mt_whole_add_part(w, "shmem_bytes", "shared memory",
+			  "tmpfs, memory files, shared anonymous memory", shmem);
+}
+
 static void add_kernel(struct mt_whole *w, const char *stat)
 {
 	mt_whole_add_part(w, "slab_reclaimable_bytes", "reclaimable slab",
@@ -113,16 +124,9 @@ static void read_v2(struct mt_cgroup *g)
 	mt_auto(free) char *stat = read_text(g->folder, "memory.stat");
 	mt_auto(free) char *events = read_text(g->folder, "memory.events");
 	struct mt_whole *w = &g->memory;
-	uint64_t shmem = number_of(stat, "shmem");
 
 	w->bytes = read_number(g->folder, "memory.current");
-	mt_whole_add_part(w, "anon_bytes", "anonymous", "heaps and stacks of processes",
-			  number_of(stat, "anon"));
-	mt_whole_add_part(w, "page_cache_bytes", "page cache",
-			  "files; given back when memory is needed",
-			  mt_whole_less(number_of(stat, "file"), shmem));
-	mt_whole_add_part(w, "shmem_bytes", "shared memory",
-			  "tmpfs, memory files, shared anonymous memory", shmem);
+	add_uses(w, number_of(stat, "anon"), number_of(stat, "file"), number_of(stat, "shmem"));
 	add_kernel(w, stat);
 	mt_whole_finish(w);
 	add_limits(g, "memory.peak", "memory.max", "memory.swap.current");
@@ -137,17 +141,11 @@ static void read_v1(struct mt_cgroup *g)
 	mt_auto(free) char *stat = read_text(g->folder, "memory.stat");
 	mt_auto(free) char *control = read_text(g->folder, "memory.oom_control");
 	struct mt_whole *w = &g->memory;
-	uint64_t shmem = number_of(stat, "total_shmem");
 	uint64_t kernel = read_number(g->folder, "memory.kmem.usage_in_bytes");
 
 	w->bytes = read_number(g->folder, "memory.usage_in_bytes");
-	mt_whole_add_part(w, "anon_bytes", "anonymous", "heaps and stacks of processes",
-			  number_of(stat, "total_rss"));
-	mt_whole_add_part(w, "page_cache_bytes", "page cache",
-			  "files; given back when memory is needed",
-			  mt_whole_less(number_of(stat, "total_cache"), shmem));
-	mt_whole_add_part(w, "shmem_bytes", "shared memory",
-			  "tmpfs, memory files, shared anonymous memory", shmem);
+	add_uses(w, number_of(stat, "total_rss"), number_of(stat, "total_cache"),
+		 number_of(stat, "total_shmem"));
 	mt_whole_finish(w);
 	/* of the topmost group the kernel's memory is not in the usage */
 	if (kernel != MT_MEMORY_UNKNOWN && w->rest_bytes >= 0 &&
@@ -209,13 +207,6 @@ static int walk(struct mt_cgroup *g, size_t *capacity, const char *folder, int d
 	return code;
 }
 
-static int compare_pids(const void *a, const void *b)
-{
-	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* ---- where it is ---- */
 
 static int find(const char *path, struct mt_cgroup *g, struct mt_err *err)
@@ -269,7 +260,7 @@ int mt_cgroup_read(const char *path, struct mt_cgroup *ret_group, struct mt_err 
 		return mt_err_no_memory(err);
 	}
 	if (g->pids)
-		qsort(g->pid, g->pids, sizeof(*g->pid), compare_pids);
+		qsort(g->pid, g->pids, sizeof(*g->pid), mt_process_compare_pids);
 	return 0;
 }
 

@@ -99,3 +99,10 @@ bool mt_process_is_running(pid_t pid, uint64_t start_ticks, const uint8_t boot_i
 		return true;
 	return !memcmp(boot_id, now, sizeof(now));
 }
+
+int mt_process_compare_pids(const void *a, const void *b)
+{
+	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return x < y ? -1 : x > y;
+}

@@ -30,4 +30,7 @@ int mt_process_boot_id(uint8_t ret_id[16]);
  */
 bool mt_process_is_running(pid_t pid, uint64_t start_ticks, const uint8_t boot_id[16]);
 
+/* For qsort() of pid_t, upwards. */
+int mt_process_compare_pids(const void *a, const void *b);
+
 #endif
