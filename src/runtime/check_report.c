@@ -59,14 +59,11 @@ static void put_pointer(struct mt_fmt *f, uint64_t p)
 /* The failing call's stack, as deep as can be. */
 static uint32_t failing_stack(struct mt_thread *t, const struct mt_use *use)
 {
-	uint32_t depth = t->capture.depth_max;
 	if (!use->caller)
 		return 0;
-	t->capture.depth_max = DEPTH_OF_ERRORS;
-	mt_capture_reset(&t->capture);
+	uint32_t depth = mt_capture_set_depth(&t->capture, DEPTH_OF_ERRORS);
 	uint32_t node = mt_stack_node(&t->capture, use->caller);
-	t->capture.depth_max = depth;
-	mt_capture_reset(&t->capture);
+	mt_capture_set_depth(&t->capture, depth);
 	return node;
 }
 

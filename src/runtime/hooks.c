@@ -303,6 +303,18 @@ MT_NOINLINE static void light_free_slow(void *p)
 	free_slow(MT_FAMILY_PLAIN, p, NULL, (uintptr_t)__builtin_dwarf_cfa());
 }
 
+/* After mt_light_free(). slow: what else there is to do. */
+MT_INLINE void end_light_free(struct mt_thread *t, void *p, enum mt_light counted,
+			      void (*slow)(void *))
+{
+	if (MT_LIKELY(counted == MT_LIGHT_DONE))
+		mt_original[MT_FAMILY_PLAIN].free(p);
+	else if (counted == MT_LIGHT_STEP)
+		step_and_free(t, p);
+	else
+		slow(p);
+}
+
 /* After mt_light_free() of a block that may be recorded. */
 MT_NOINLINE static void light_free_again(void *p)
 {
@@ -312,34 +324,16 @@ MT_NOINLINE static void light_free_again(void *p)
 		uint64_t word = mt_chunk_word(p), usable = mt_chunk_usable(word);
 		if (!(word & MT_CHUNK_MAPPED) && usable < MT_LARGE_BYTES &&
 		    mt_light_is_current(t) && mt_light_is_unrecorded(p))
-			counted = mt_light_count_free(t, mt_light_class(t, usable), usable)
-					  ? MT_LIGHT_STEP
-					  : MT_LIGHT_DONE;
+			counted = mt_light_count_gone(t, usable);
 	}
-	if (MT_LIKELY(counted == MT_LIGHT_DONE))
-		mt_original[MT_FAMILY_PLAIN].free(p);
-	else if (counted == MT_LIGHT_STEP)
-		step_and_free(t, p);
-	else
-		light_free_slow(p);
-}
-
-/* After mt_light_free(). */
-MT_INLINE void end_light_free(struct mt_thread *t, void *p, enum mt_light counted)
-{
-	if (MT_LIKELY(counted == MT_LIGHT_DONE))
-		mt_original[MT_FAMILY_PLAIN].free(p);
-	else if (counted == MT_LIGHT_STEP)
-		step_and_free(t, p);
-	else
-		light_free_again(p);
+	end_light_free(t, p, counted, light_free_slow);
 }
 
 /* As asking_malloc(). */
 MT_NOINLINE static void asking_free(void *p)
 {
 	struct mt_thread *t = mt_thread_self();
-	end_light_free(t, p, mt_light_free(t, p, mt_usable(MT_FAMILY_PLAIN, p)));
+	end_light_free(t, p, mt_light_free(t, p, mt_usable(MT_FAMILY_PLAIN, p)), light_free_again);
 }
 
 /* As first_malloc(). */
@@ -382,7 +376,7 @@ MT_NOINLINE static void light_free(void *p)
 		if (MT_LIKELY(!(word & MT_CHUNK_MAPPED)))
 			counted = mt_light_free(t, p, mt_chunk_usable(word));
 	}
-	end_light_free(t, p, counted);
+	end_light_free(t, p, counted, light_free_again);
 }
 
 MT_INLINE void do_free(enum mt_family family, void *p)

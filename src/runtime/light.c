@@ -255,6 +255,12 @@ void mt_light_sum_up(void)
 			mt_rt.inherited[k].count += c->allocs - c->frees;
 			mt_rt.inherited[k].bytes += c->bytes - c->freed_bytes;
 		}
+	/* threads go on meanwhile: a class may have lost more than it had */
+	for (int k = 0; k < MT_SIZE_BUCKETS; k++) {
+		struct mt_inherited *sum = &mt_rt.inherited[k];
+		sum->count = (int64_t)sum->count < 0 ? 0 : sum->count;
+		sum->bytes = (int64_t)sum->bytes < 0 ? 0 : sum->bytes;
+	}
 	mt_rt.inherited_state = MT_INHERITED_READY;
 }
 

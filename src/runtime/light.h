@@ -142,14 +142,18 @@ MT_INLINE int mt_light_may_go(const struct mt_thread *t, const void *p, uint64_t
 			 mt_light_is_current(t));
 }
 
-/* A block of the plain family goes. */
-MT_INLINE enum mt_light mt_light_free(struct mt_thread *t, const void *p, uint64_t usable)
+/* usable: as of mt_light_class(). */
+MT_INLINE enum mt_light mt_light_count_gone(struct mt_thread *t, uint64_t usable)
 {
-	if (!mt_light_may_go(t, p, usable))
-		return MT_LIGHT_NO;
 	return MT_UNLIKELY(mt_light_count_free(t, mt_light_class(t, usable), usable))
 		       ? MT_LIGHT_STEP
 		       : MT_LIGHT_DONE;
+}
+
+/* A block of the plain family goes. */
+MT_INLINE enum mt_light mt_light_free(struct mt_thread *t, const void *p, uint64_t usable)
+{
+	return mt_light_may_go(t, p, usable) ? mt_light_count_gone(t, usable) : MT_LIGHT_NO;
 }
 
 /*

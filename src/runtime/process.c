@@ -273,20 +273,6 @@ void mt_rt_stop(void)
 	__atomic_store_n(&mt_rt.phase, MT_RT_OFF, __ATOMIC_RELEASE);
 }
 
-/*
- * What is live by STATS. Threads go on while it is summed up: one class may have lost more than it
- * had.
- */
-static void sum_up(void)
-{
-	mt_light_sum_up();
-	for (int k = 0; k < MT_SIZE_BUCKETS; k++) {
-		struct mt_inherited *i = &mt_rt.inherited[k];
-		i->count = (int64_t)i->count < 0 ? 0 : i->count;
-		i->bytes = (int64_t)i->bytes < 0 ? 0 : i->bytes;
-	}
-}
-
 static void forget_all(void)
 {
 	mt_arena_drop(mt_thread_self(), mt_thread_bytes());
@@ -334,7 +320,7 @@ MT_COLD void mt_rt_child(void)
 		return;
 	}
 	if (mt_rt.inherited_state != MT_INHERITED_READY) /* not by fork(): as it is by now */
-		sum_up();
+		mt_light_sum_up();
 	if (mt_rt.inherited_state == MT_INHERITED_READY)
 		mt_rt.inherited_state = MT_INHERITED_DUE;
 	/* stays mapped until this child has a file of its own: so that a failure can be counted
@@ -452,10 +438,8 @@ static int is_inside_hook(struct mt_thread *t, const struct mt_caller *caller)
 {
 	struct mt_capture *c = &t->capture;
 	struct mt_capture_counts counts = c->counts;
-	uint32_t depth = c->depth_max, in_handler = 0;
+	uint32_t depth = mt_capture_set_depth(c, MT_DEPTH_MAX), in_handler = 0;
 	int inside = 0;
-	c->depth_max = MT_DEPTH_MAX;
-	mt_capture_reset(c);
 	mt_capture_stack(c, caller->sp, caller->ra, caller->fp, 0);
 	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
 	const struct mt_module *ours =
@@ -467,8 +451,7 @@ static int is_inside_hook(struct mt_thread *t, const struct mt_caller *caller)
 	if (in_handler && c->end != MT_STACK_COMPLETE) /* what it interrupted is not known */
 		inside = 1;
 	c->counts = counts;
-	c->depth_max = depth;
-	mt_capture_reset(c);
+	mt_capture_set_depth(c, depth);
 	return inside;
 }
 
@@ -483,7 +466,7 @@ static uint32_t before_fork(const struct mt_caller *caller)
 	notice_jump();
 	if (MT_LIKELY(!mt_rt.counting) || mt_rt.phase != MT_RT_ON)
 		return 0;
-	sum_up();
+	mt_light_sum_up();
 	if (mt_enter(&t) != MT_ENTER_TRACK)
 		return t ? t->fork_inside : 0;
 	uint32_t before = t->fork_inside;

@@ -84,7 +84,7 @@ struct mt_capture {
 	uint64_t hash;       /* identity of (last stack, tag): frames, end, tag */
 	uint64_t tag;        /* of the last stack */
 	uint32_t token;      /* of the last stack, 0: none yet */
-	uint32_t depth_max;  /* 1..MT_DEPTH_MAX, set by mt_capture_init */
+	uint32_t depth_max;  /* 1..MT_DEPTH_MAX, set by mt_capture_init, mt_capture_set_depth */
 	uint32_t generation; /* of the module list that the state below belongs to */
 	uint32_t reserved;
 	struct mt_memo *memo; /* NULL until attached */
@@ -141,6 +141,15 @@ void mt_capture_memo_attach(struct mt_capture *c, struct mt_memo *memo);
 
 /* Forgets everything that was cached for this thread (after fork, for a reused thread state). */
 void mt_capture_reset(struct mt_capture *c);
+
+/* Another limit of frames; what is cached is forgotten. The limit before. */
+MT_INLINE uint32_t mt_capture_set_depth(struct mt_capture *c, uint32_t depth_max)
+{
+	uint32_t before = c->depth_max;
+	c->depth_max = depth_max;
+	mt_capture_reset(c);
+	return before;
+}
 
 /* The address without a pointer-authentication code. */
 MT_INLINE uintptr_t mt_strip_code(uintptr_t ra)
