@@ -6,7 +6,6 @@ processes, and on texts that were saved or made up.
 
   run_accounting.py --build DIR [-k WORD]
 """
-import argparse
 import csv
 import io
 import json
@@ -22,15 +21,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.dont_write_bytecode = True
-from tap import Tap
+import cases
+from cases import test
 
 TIMEOUT_S = 60
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 class Bench:
@@ -601,24 +595,8 @@ def what_meminfo_cannot_do_is_told(b):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("-k", default="", help="only tests with this word in their name")
-    options = parser.parse_args()
-    tap = Tap()
-    for function in TESTS:
-        name = function.__name__.replace("_", " ")
-        if options.k.replace("_", " ") not in name:
-            continue
-        b = Bench(os.path.realpath(options.build))
-        try:
-            function(b)
-        except (IndexError, KeyError, TypeError, OSError, ValueError, subprocess.SubprocessError) as error:
-            b.problems.append("%s: %s" % (type(error).__name__, error))
-        finally:
-            b.close()
-        tap.ok(name, b.problems)
-    return tap.done()
+    options = cases.parser(__doc__).parse_args()
+    return cases.run(options, lambda: Bench(os.path.realpath(options.build)))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@
 memtrack allocators against programs that tell their own live blocks (blocks.c): every live block is found with
 its usable size, no freed one is, and the sums are those of mallinfo2() and malloc_info().
 
-  run_heaps.py --build DIR [--seeds N] [-k WORD] [-v]
+  run_heaps.py --build DIR [--seeds N] [-k WORD]
 """
-import argparse
 import json
 import os
 import re
@@ -19,7 +18,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.dont_write_bytecode = True
-from tap import Tap
+import cases
+from cases import Skip, test
 
 TIMEOUT_S = 60
 COMPILERS = {"glibc": ["gcc"], "musl": ["musl-gcc"], "glibc-static": ["gcc", "-static"], "musl-static": ["musl-gcc", "-static"]}
@@ -29,16 +29,6 @@ PRELOADS = {
     "tcmalloc": "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4",
     "scudo": "/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.scudo_standalone-x86_64.so",
 }
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-class Skip(Exception):
-    pass
 
 
 class Program:
@@ -87,6 +77,9 @@ class Bench:
         self.dir = tempfile.mkdtemp(prefix="memtrack-heaps-")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACK", "MALLOC_", "GLIBC_TUN", "LD_"))}
         self.problems = []
+
+    def close(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
 
     def program(self, libc):
         """blocks.c, compiled for a C library; anew when its source is newer."""
@@ -392,29 +385,10 @@ def damage_in_musl_is_told(b):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
+    parser = cases.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("-k", default="")
-    parser.add_argument("-v", action="store_true")
     options = parser.parse_args()
-    tap = Tap()
-    for function in TESTS:
-        if options.k not in function.__name__:
-            continue
-        bench = Bench(os.path.realpath(options.build), options.seeds)
-        began = time.monotonic()
-        try:
-            function(bench)
-            tap.ok(function.__name__, bench.problems)
-        except Skip as why:
-            tap.skip(function.__name__, why)
-        except Exception as e:  # a test that breaks has failed
-            tap.ok(function.__name__, bench.problems + ["%s: %s" % (type(e).__name__, e)])
-        if options.v:
-            tap.note("%.1f s" % (time.monotonic() - began))
-        shutil.rmtree(bench.dir, ignore_errors=True)
-    return tap.done()
+    return cases.run(options, lambda: Bench(os.path.realpath(options.build), options.seeds))
 
 
 if __name__ == "__main__":

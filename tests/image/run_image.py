@@ -6,7 +6,6 @@ notice that they are looked into, stopped or copied.
 
   run_image.py --build DIR [-k WORD]
 """
-import argparse
 import ctypes
 import os
 import random
@@ -21,20 +20,11 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.dont_write_bytecode = True
-from tap import Tap
+import cases
+from cases import Skip, test
 
 TIMEOUT_S = 60
 ROUNDS = 100
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-class Skip(Exception):
-    pass
 
 
 class Bench:
@@ -44,7 +34,7 @@ class Bench:
         self.build = build
         self.probe_path = build + "/tests/image/probe"
         self.dir = tempfile.mkdtemp(prefix="memtrack-image-")
-        self.problems, self.started = [], []
+        self.problems, self.notes, self.started = [], [], []
 
     def check(self, is_right, what):
         if not is_right:
@@ -73,7 +63,7 @@ class Bench:
             raise RuntimeError("%s did not start: %r" % (command[0], p.first))
         return p
 
-    def done(self):
+    def close(self):
         for p in self.started:
             if p.poll() is None:
                 p.kill()
@@ -313,12 +303,12 @@ def check_unnoticed(b, how, rounds, compiler="gcc", flags=()):
 
 @test
 def a_program_does_not_notice_a_hundred_stops(b):
-    b.note = "longest stop %.1f ms" % (check_unnoticed(b, "stop", ROUNDS) / 1e6)
+    b.notes.append("longest stop %.1f ms" % (check_unnoticed(b, "stop", ROUNDS) / 1e6))
 
 
 @test
 def a_program_does_not_notice_a_hundred_copies(b):
-    b.note = "longest stop %.1f ms" % (check_unnoticed(b, "copy", ROUNDS) / 1e6)
+    b.notes.append("longest stop %.1f ms" % (check_unnoticed(b, "copy", ROUNDS) / 1e6))
 
 
 @test
@@ -510,28 +500,8 @@ def servers_serve_on(b):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
-    parser.add_argument("--build", required=True)
-    parser.add_argument("-k", default="")
-    options = parser.parse_args()
-    tap = Tap()
-    for function in TESTS:
-        name = function.__name__.replace("_", " ")
-        if options.k.replace("_", " ") not in name:
-            continue
-        b = Bench(os.path.abspath(options.build))
-        try:
-            function(b)
-            tap.ok(name, b.problems)
-            if hasattr(b, "note"):
-                tap.note(b.note)
-        except Skip as why:
-            tap.skip(name, str(why))
-        except Exception as error:  # pylint: disable=broad-except
-            tap.ok(name, b.problems + ["%s: %s" % (type(error).__name__, error)])
-        finally:
-            b.done()
-    return tap.done()
+    options = cases.parser(__doc__).parse_args()
+    return cases.run(options, lambda: Bench(os.path.abspath(options.build)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ miss an event, and replayed.
 
   run_recording.py --build DIR [-k WORD] [-v]
 """
-import argparse
 import csv
 import glob
 import io
@@ -23,7 +22,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.dont_write_bytecode = True
-from tap import Tap
+import cases
+from cases import Skip, test
 
 TIMEOUT_S = 120
 BYTES_AN_EVENT = 1.2 # on disk; for recordings that are long enough
@@ -31,16 +31,6 @@ ENOUGH_EVENTS = 100000
 ALLOCATORS = ("libc.so.6", "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2")
 SAME = ("total_alloc", "total_alloc_bytes", "total_free", "total_free_bytes", "live_count", "live_bytes",
         "leak_sites", "leak_count", "leak_bytes", "temporaries", "reallocs", "top_leak_sites")
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-class Skip(Exception):
-    pass
 
 
 class Bench:
@@ -55,6 +45,9 @@ class Bench:
         self.env["MEMTRACK_LIB"] = build + "/libmemtrack.so"
         self.problems = []
         self.notes = []
+
+    def close(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
 
     def run(self, *args, **more):
         more.setdefault("env", self.env)
@@ -562,31 +555,10 @@ def options_are_checked(b):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("-k", default="", help="only tests with this word in their name")
+    parser = cases.parser(__doc__)
     parser.add_argument("-v", action="store_true", help="figures")
     options = parser.parse_args()
-    tap = Tap()
-    for function in TESTS:
-        name = function.__name__.replace("_", " ")
-        if options.k.replace("_", " ") not in name:
-            continue
-        b = Bench(os.path.abspath(options.build))
-        try:
-            function(b)
-        except Skip as why:
-            tap.skip(name, str(why))
-            continue
-        except (IndexError, KeyError, OSError, ValueError, subprocess.SubprocessError) as error:
-            b.problems.append("%s: %s" % (type(error).__name__, error))
-        finally:
-            shutil.rmtree(b.dir, ignore_errors=True)
-        tap.ok(name, b.problems)
-        if options.v:
-            for note in b.notes:
-                tap.note(note)
-    return tap.done()
+    return cases.run(options, lambda: Bench(os.path.abspath(options.build)), has_notes=options.v)
 
 
 if __name__ == "__main__":

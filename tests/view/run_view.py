@@ -5,7 +5,6 @@ memtrack view, and export --format=heapdump, from outside: dumps of holder.c, of
 
   run_view.py --build DIR [-k WORD] [-v]
 """
-import argparse
 import html.parser
 import json
 import os
@@ -20,20 +19,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SAMPLES = os.path.join(HERE, "..", "..", "..", "shared", "samples", "android-native")
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.dont_write_bytecode = True
-from tap import Tap
+import cases
+from cases import Skip, test
 
 TIMEOUT_S = 100
 BY = ("callers", "callees", "function", "library", "size")
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-class Skip(Exception):
-    pass
 
 
 class Bench:
@@ -47,6 +37,9 @@ class Bench:
                     if not k.startswith(("MEMTRACK", "ANDROID")) and k != "LD_PRELOAD"}
         self.env.update(MEMTRACK_LIB=build + "/libmemtrack.so", XDG_CACHE_HOME=self.dir + "/cache", LC_ALL="C.UTF-8")
         self.problems = []
+
+    def close(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -594,30 +587,8 @@ def the_sums_of_recorded_calls_are_shown(b):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("-k", default="", help="only tests with this word in their name")
-    options = parser.parse_args()
-    tap = Tap()
-    for function in TESTS:
-        name = function.__name__.replace("_", " ")
-        if options.k.replace("_", " ") not in name:
-            continue
-        b = Bench(os.path.realpath(options.build))
-        try:
-            function(b)
-        except Skip as why:
-            if not b.problems:
-                tap.skip(name, str(why))
-                continue
-            b.problems.append("the rest is skipped: %s" % why)
-        except (IndexError, KeyError, TypeError, OSError, ValueError, subprocess.SubprocessError,
-                zipfile.BadZipFile) as error:
-            b.problems.append("%s: %s" % (type(error).__name__, error))
-        finally:
-            shutil.rmtree(b.dir, ignore_errors=True)
-        tap.ok(name, b.problems)
-    return tap.done()
+    options = cases.parser(__doc__).parse_args()
+    return cases.run(options, lambda: Bench(os.path.realpath(options.build)))
 
 
 if __name__ == "__main__":
