@@ -7,10 +7,10 @@
 #include "formats/mtk_time.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "core/clock.h"
+#include "core/sys.h"
 
 enum { SHIFT_ASSUMED = 21, SHIFT_MAX = 40 };
 
@@ -22,9 +22,7 @@ enum { OWN_ARCH = MT_ARCH_AARCH64 };
 
 uint64_t mt_mtk_time_mono_ns(void)
 {
-	struct timespec ts = {0};
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 }
 
 static int hex_digit(char c)

@@ -9,11 +9,11 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "core/cc.h"
+#include "core/sys.h"
 #include "reach/absent.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 enum {
 	GLIBC_ARENA_BYTES = 2200, /* struct malloc_state */
@@ -54,14 +54,6 @@ void mt_find_done(struct mt_find *f)
 	mt_mark_done(&f->mark);
 	mt_fold_done(&f->fold);
 	*f = (struct mt_find){0};
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* ---- blocks ---- */
@@ -297,10 +289,10 @@ static int look_at_threads(struct maker *m)
 static int walk_heap(struct maker *m, struct mt_err *err)
 {
 	struct mt_find *f = m->f;
-	uint64_t start = now_ns();
+	uint64_t start = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 	int code = mt_heap_read(m->im, &f->heap, &f->why_no_heap);
 
-	f->heap_ns = now_ns() - start;
+	f->heap_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC) - start;
 	f->has_heap = !code;
 	if (code == -ENOMEM)
 		return mt_err_no_memory(err);

@@ -9,19 +9,10 @@
 
 #include "base/alloc.h"
 #include "core/cc.h"
+#include "core/sys.h"
 #include "reach/scan.h"
 
-#include <time.h>
-
 enum { STARTS, ASIDE }; /* lists */
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void mt_mark_done(struct mt_mark *m)
 {
@@ -196,19 +187,19 @@ int mt_mark_run(const struct mt_mark_input *in, struct mt_mark *ret_mark, struct
 	mt_auto(mt_scan) struct mt_scan s = {0};
 	mt_auto(mt_mark) struct mt_mark m = {.blocks = in->blocks};
 	struct rounds r = {.m = &m};
-	uint64_t start = now_ns(), scanned;
+	uint64_t start = mt_sys_clock_ns(MT_CLOCK_MONOTONIC), scanned;
 	int code = mt_scan_run(&s, in, err);
 
 	if (code)
 		return code;
-	scanned = now_ns();
+	scanned = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 	if (take(&m, &s))
 		return mt_err_no_memory(err);
 	begin(&r, &s);
 	follow_starts(&r);
 	follow_the_rest(&r);
 	m.scan_ns = scanned - start;
-	m.mark_ns = now_ns() - scanned;
+	m.mark_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC) - scanned;
 	*ret_mark = m;
 	m = (struct mt_mark){0};
 	return 0;

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/search.h"
 #include "core/cc.h"
+#include "core/sys.h"
 #include "target/image_core.h"
 #include "target/image_keeper.h"
 #include "target/image_process.h"
@@ -56,7 +57,7 @@ const struct mt_image_facts *mt_image_facts(const struct mt_image *im)
 	struct mt_image *now = (struct mt_image *)im; /* what time brings */
 
 	if (im->facts.source == MT_IMAGE_STOPPED)
-		now->facts.stop_ns = mt_keeper_now_ns() - im->began_ns;
+		now->facts.stop_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC) - im->began_ns;
 	if (im->facts.source == MT_IMAGE_COPY)
 		now->facts.faults_since = mt_image_faults(im->facts.pid) - im->faults_then;
 	return &im->facts;

@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "core/cc.h"
+#include "core/sys.h"
 #include "target/image_keeper.h"
 #include "target/image_process.h"
 
@@ -97,7 +98,7 @@ static int run_to_call(pid_t tid, pid_t *ret_child, bool *ret_exited)
 
 		if (ptrace(PTRACE_SYSCALL, tid, 0, 0))
 			return -errno;
-		code = mt_stop_wait(tid, mt_keeper_now_ns() + CALL_NS, &status);
+		code = mt_stop_wait(tid, mt_sys_clock_ns(MT_CLOCK_MONOTONIC) + CALL_NS, &status);
 		if (code)
 			return code;
 		*ret_exited = !WIFSTOPPED(status);
@@ -341,7 +342,8 @@ static int why_not(struct mt_err *why, int code, const char *what)
 /* A new tracee of ours, stopped at its begin, where it calls for us. */
 static int take_child(const struct caller *parent, pid_t child, struct caller *c)
 {
-	int status, code = mt_stop_wait(child, mt_keeper_now_ns() + CALL_NS, &status);
+	int status,
+		code = mt_stop_wait(child, mt_sys_clock_ns(MT_CLOCK_MONOTONIC) + CALL_NS, &status);
 
 	if (code)
 		return code;
@@ -406,7 +408,7 @@ static int put_back(const struct caller *c)
 	for (unsigned i = 0; i < STOPS_MAX && !code && status >> 16 != EVENT_STOP; i++) {
 		if (ptrace(PTRACE_INTERRUPT, c->tid, 0, 0) || ptrace(PTRACE_CONT, c->tid, 0, 0))
 			return -errno;
-		code = mt_stop_wait(c->tid, mt_keeper_now_ns() + CALL_NS, &status);
+		code = mt_stop_wait(c->tid, mt_sys_clock_ns(MT_CLOCK_MONOTONIC) + CALL_NS, &status);
 		if (!code && !WIFSTOPPED(status))
 			code = -ESRCH;
 	}

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "core/cc.h"
+#include "core/sys.h"
 #include "target/image_copy.h"
 #include "target/image_process.h"
 #include "target/image_stop.h"
@@ -21,7 +22,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum { LATE_MS = 20 };
 
@@ -38,14 +38,6 @@ struct message {
 	uint64_t thread_count;
 	struct mt_err err;
 };
-
-uint64_t mt_keeper_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- the keeper ---- */
 
@@ -89,7 +81,7 @@ static void wait_for_end(int fd, struct mt_stop *s, bool runs_on)
 
 static void keep(int fd, pid_t pid, bool wants_copy)
 {
-	struct message m = {.began_ns = mt_keeper_now_ns()};
+	struct message m = {.began_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC)};
 	struct mt_stop s = {0};
 	struct mt_image_thread *threads = NULL;
 
@@ -104,7 +96,7 @@ static void keep(int fd, pid_t pid, bool wants_copy)
 	if (m.code || m.copy) {
 		m.faults = mt_image_faults(pid);
 		mt_stop_release(&s);
-		m.stop_ns = mt_keeper_now_ns() - m.began_ns;
+		m.stop_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC) - m.began_ns;
 	}
 	if (!send_all(fd, &m, sizeof(m)) &&
 	    !send_all(fd, threads, m.thread_count * sizeof(*threads)) && !m.code)

@@ -18,7 +18,7 @@ struct mt_keeper_result {
 	pid_t copy;                      /* 0: the process is stopped instead */
 	struct mt_image_thread *threads; /* owned by the arena */
 	size_t thread_count;
-	uint64_t began_ns; /* mt_keeper_now_ns() when the stop began */
+	uint64_t began_ns; /* of CLOCK_MONOTONIC, when the stop began */
 	uint64_t stop_ns;  /* how long it took, 0: it lasts */
 	uint64_t faults;   /* minor faults of the process when it went on */
 };
@@ -35,6 +35,5 @@ int mt_keeper_start(pid_t pid, bool wants_copy, struct mt_arena *arena,
 void mt_keeper_end(struct mt_keeper *k);
 
 /* CLOCK_MONOTONIC. */
-uint64_t mt_keeper_now_ns(void);
 
 #endif

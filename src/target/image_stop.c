@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "core/cc.h"
+#include "core/sys.h"
 #include "target/image_keeper.h"
 #include "target/image_process.h"
 
@@ -54,7 +55,7 @@ int mt_stop_wait(pid_t tid, uint64_t deadline_ns, int *ret_status)
 			return 0;
 		if (r < 0 && errno != EINTR)
 			return -errno;
-		if (mt_keeper_now_ns() > deadline_ns)
+		if (mt_sys_clock_ns(MT_CLOCK_MONOTONIC) > deadline_ns)
 			return -ETIMEDOUT;
 		wait_a_moment();
 	}
@@ -124,10 +125,10 @@ static bool are_all_deep(struct mt_stop *s)
 
 static void wait_for_all(struct mt_stop *s)
 {
-	uint64_t began = mt_keeper_now_ns();
+	uint64_t began = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 
 	while (take_events(s)) {
-		uint64_t ns = mt_keeper_now_ns() - began;
+		uint64_t ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC) - began;
 
 		if (ns > STOP_NS || (ns > DEEP_NS && are_all_deep(s)))
 			return;

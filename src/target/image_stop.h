@@ -48,7 +48,7 @@ void mt_stop_done(struct mt_stop *s);
 void mt_stop_registers(pid_t tid, struct mt_image_thread *ret_thread);
 
 /*
- * Waits for a change of one tracee, at most until deadline_ns (of mt_keeper_now_ns()). 0 with
+ * Waits for a change of one tracee, at most until deadline_ns (of CLOCK_MONOTONIC). 0 with
  * *ret_status as of waitpid(), or a negative errno value.
  */
 int mt_stop_wait(pid_t tid, uint64_t deadline_ns, int *ret_status);
