@@ -40,6 +40,11 @@ def allocs(b, pid):
     return report["total_alloc"]
 
 
+def row_of_ps(b, pid):
+    rows = [line.split() for line in b.run("ps", "--interval=20ms").stdout.splitlines()]
+    return next(row for row in rows if row[0] == str(pid))
+
+
 @test
 def words_are_checked_first(b):
     see = "; see 'memtrack ctl --help'"
@@ -154,9 +159,8 @@ def settings_change_while_the_program_runs(b):
     b.expect("modules", found["modules"][:10], "+*subject*")
     b.expect_in("changes", text, "  mode sample, before full\n")
     b.expect("requests", found["requests"], "1")
-    row = [line.split() for line in b.run("ps", "--interval=20ms").stdout.splitlines() if line.split()[0] == str(pid)]
-    b.expect("ps", row[0][1:4], ["sample", "4.0", "KiB"])
-    b.expect("events", int(row[0][6].replace(",", "")) > 0, True)
+    b.expect("ps", row_of_ps(b, pid)[1:4], ["sample", "4.0", "KiB"])
+    b.expect("events", bool(wait_until(lambda: int(row_of_ps(b, pid)[6].replace(",", "")) > 0)), True)
     b.run("ctl", str(pid), "every=10")
     b.expect("every", settings(b, pid)[0]["interval"], "every 10. allocation")
     b.run("ctl", str(pid), "mode=stats", "label=", "modules=")
@@ -173,8 +177,7 @@ def recording_is_switched_off_and_on(b):
     b.expect("grows", bool(wait_until(lambda: allocs(b, pid) > 100)), True)
     b.expect("off", b.run("ctl", str(pid), "off").returncode, 0)
     b.expect("shown", settings(b, pid)[0]["recording"][:4], "off,")
-    row = [line.split() for line in b.run("ps", "--interval=20ms").stdout.splitlines() if line.split()[0] == str(pid)]
-    b.expect("ps", row[0][1], "off")
+    b.expect("ps", row_of_ps(b, pid)[1], "off")
     first = allocs(b, pid)
     b.run("ps", "--interval=100ms")
     b.expect("nothing is recorded", allocs(b, pid), first)

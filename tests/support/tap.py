@@ -25,6 +25,8 @@ class Tap:
         self._line("%s %d - %s" % ("not ok" if problems else "ok", self.number, name.replace("#", "_")))
         for problem in problems:
             self.note("  " + str(problem))
+        if problems:  # meson shows a failed test's stderr only
+            print("%s:\n%s" % (name, "\n".join("  " + str(p) for p in problems)), file=sys.stderr, flush=True)
 
     def skip(self, name, why):
         self.number += 1
