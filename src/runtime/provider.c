@@ -229,7 +229,6 @@ static void describe(const struct search *s)
 		if (i && mt_module_find(&s->symbols[i], "memtrack_control", our_hash))
 			mt_provider.is_second = 1;
 	}
-	/* it takes a question about a block that is gone for an error of its own kind */
 	const struct mt_module *asan;
 	mt_provider.has_asan = find(s, "__asan_init", &asan) != 0;
 	/* their allocators know a block by its own address only */
@@ -237,7 +236,8 @@ static void describe(const struct search *s)
 				    find(s, "__lsan_do_leak_check", &asan) ||
 				    find(s, "__msan_init", &asan) ||
 				    find(s, "__hwasan_init", &asan);
-	mt_rt.no_sizes = mt_provider.has_asan;
+	/* a question about a block that is gone is an error to them, one while they start ends them */
+	mt_rt.no_sizes = mt_provider.has_sanitizer;
 	mt_provider.asan_follows = s->self_at + 1 < s->count && is_asan(s->order[s->self_at + 1]);
 }
 

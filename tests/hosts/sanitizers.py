@@ -84,6 +84,7 @@ VARIANTS = { # compiler, where the sanitizer's runtime is: what the linker is to
     ("clang", "static"): [],
     ("clang", "shared"): ["-shared-libsan", "-Wl,-rpath," + LLVM],
 }
+QUICK = (("address", "gcc", "shared"), ("thread", "gcc", "shared"), ("leak", "gcc", "shared"), ("thread", "clang", "static"))
 GCC_STATIC = {"address": "asan", "thread": "tsan", "leak": "lsan", "undefined": "ubsan"}
 
 
@@ -133,7 +134,7 @@ def hosts():
     for kind in BUGS:
         for compiler, where in VARIANTS:
             yield Host("%s, %s, %s" % (NAMES[kind], compiler, where), run(kind), prepare(kind, compiler, where), [compiler],
-                       quick=(kind, compiler, where) in (("address", "gcc", "shared"), ("thread", "clang", "static")),
+                       quick=(kind, compiler, where) in QUICK,
                        takes_allocators=False, unknown_frees="the double free")
 
 
