@@ -430,7 +430,8 @@ static MT_NOINLINE int uncommon_step(struct mt_capture *c, const struct mt_modul
 {
 	if (row == mt_row_special(MT_ROW_END))
 		return MT_STACK_COMPLETE;
-	if (!mt_row_is_special(row)) /* aarch64: the return address is in the link register */
+	/* aarch64: the return address is in the link register; x86-64: FP is in the red zone */
+	if (!mt_row_is_special(row))
 		row = mt_row_special(MT_ROW_FULL);
 	int end = slow_step(c, list, row, at);
 	if (at->flags & MT_STEP_USED_FP)
@@ -484,8 +485,10 @@ static void walk(struct mt_capture *c, const struct mt_module_list *list, struct
 			end = (uint32_t)plain_step(c, row, &at);
 			if (MT_LIKELY(!end))
 				continue;
-			ret->end_no_reuse = 1;
-			break;
+			if (end != MT_STACK_UNREADABLE || !(at.flags & MT_FRAME_EXACT_PC)) {
+				ret->end_no_reuse = 1;
+				break;
+			} /* interrupted: its frame may be gone already */
 		}
 		struct place next = at; /* keeps `at` in registers */
 		end = (uint32_t)uncommon_step(c, list, row, (uint32_t)(first - w), &next, ret);

@@ -14,6 +14,11 @@
 enum {
 	FP_REACH = 1 << 20, /* a frame pointer further above SP than this is not believed */
 	CHAIN_MAX = 256,    /* frame records that are looked at ahead */
+#if defined(__x86_64__)
+	RED_ZONE = 128, /* bytes below SP that the kernel keeps for interrupted code */
+#else
+	RED_ZONE = 0,
+#endif
 };
 
 static void clear_sources(struct mt_step *s)
@@ -130,8 +135,22 @@ static int frame_word(struct mt_step *s, uintptr_t address, uintptr_t *ret_word)
 	return address < s->sp ? -MT_EFAULT : mt_stack_word(s->range, address, ret_word);
 }
 
+/*
+ * The word where FP was saved. Code interrupted behind the pops of its epilogue has it in the red
+ * zone, where nothing tells later that it is still the same.
+ */
+static int saved_fp(struct mt_step *s, int interrupted, uintptr_t address, uintptr_t *ret_fp)
+{
+	if (!interrupted || address >= s->sp || s->sp - address > RED_ZONE)
+		return frame_word(s, address, ret_fp);
+	s->flags |= MT_STEP_NO_REUSE;
+	return mt_stack_enter(s->range, address) || mt_stack_word(s->range, address, ret_fp)
+		       ? -MT_EFAULT
+		       : 0;
+}
+
 /* Reads ra and fp where the rule says, relative to cfa, and moves there. */
-static int load_caller(struct mt_step *s, const struct mt_rule *r, uintptr_t cfa)
+static int load_caller(struct mt_step *s, const struct mt_rule *r, uintptr_t cfa, int interrupted)
 {
 	uintptr_t fp = s->fp, ra_at = 0, fp_at = 0, raw = s->lr;
 	if (r->ra == MT_RULE_AT_CFA) {
@@ -149,8 +168,10 @@ static int load_caller(struct mt_step *s, const struct mt_rule *r, uintptr_t cfa
 		s->flags |= MT_STEP_USED_FP;
 	if (r->fp == MT_RULE_AT_CFA || r->fp == MT_RULE_AT_FP) {
 		fp_at = r->fp == MT_RULE_AT_FP ? s->fp : cfa + (uintptr_t)(intptr_t)r->fp_off;
-		if (fp_at > cfa - 8 || frame_word(s, fp_at, &fp))
+		if (fp_at > cfa - 8 || saved_fp(s, interrupted, fp_at, &fp))
 			return MT_STACK_UNREADABLE;
+		if (fp_at < s->sp) /* not there any more when it is compared */
+			fp_at = 0;
 	}
 	s->ra_at = ra_at;
 	s->raw = raw;
@@ -167,6 +188,7 @@ static int load_caller(struct mt_step *s, const struct mt_rule *r, uintptr_t cfa
 int mt_step_rule(struct mt_step *s, const struct mt_rule *r)
 {
 	uintptr_t cfa, offset = (uintptr_t)(intptr_t)r->cfa_off, pc = s->ra - 1;
+	int interrupted = (s->flags & MT_FRAME_EXACT_PC) != 0;
 	clear_sources(s);
 	switch ((enum mt_rule_cfa)r->cfa) {
 	case MT_CFA_SP:
@@ -191,7 +213,8 @@ int mt_step_rule(struct mt_step *s, const struct mt_rule *r)
 		return MT_STACK_UNSUPPORTED;
 	}
 	int same_place = cfa == s->sp && r->ra == MT_RULE_SAME; /* aarch64 leaf */
-	int end = cfa > s->sp || same_place ? load_caller(s, r, cfa) : MT_STACK_UNREADABLE;
+	int end = cfa > s->sp || same_place ? load_caller(s, r, cfa, interrupted)
+					    : MT_STACK_UNREADABLE;
 	if (end && end != MT_STACK_UNSUPPORTED)
 		s->flags |= MT_STEP_NO_REUSE;
 	return end;
@@ -351,12 +374,14 @@ static int step_noinfo(struct mt_step *s, const struct mt_module_list *list, uin
 	return step_by_fp(s, list, before >> MT_STEP_CHECKED);
 }
 
-static int step_full(struct mt_step *s, const struct mt_module_list *list)
+/* before: flags of the frame. */
+static int step_full(struct mt_step *s, const struct mt_module_list *list, uint32_t before)
 {
 	struct mt_rule rule;
 	const struct mt_module *m = mt_module_list_find(list, s->ra - 1);
 	if (!m || mt_row_rule(m, s->ra - 1, &rule))
 		return MT_STACK_UNSUPPORTED;
+	s->flags = before;
 	return mt_step_rule(s, &rule);
 }
 
@@ -370,7 +395,7 @@ int mt_step_special(struct mt_step *s, mt_row row, const struct mt_module_list *
 	case MT_ROW_SIGNAL:
 		return step_signal(s);
 	case MT_ROW_FULL:
-		return step_full(s, list);
+		return step_full(s, list, before);
 	case MT_ROW_NOINFO:
 		return step_noinfo(s, list, before);
 	case MT_ROW_UNSUPPORTED:

@@ -137,6 +137,81 @@ static void a_signal_handler_on_its_own_stack(void **s)
 	munmap(own.ss_sp, 65536);
 }
 
+#if defined(__x86_64__)
+enum { TRAP_FLAG = 0x100 };
+
+static volatile int stepping, steps, wrong_ends;
+static uintptr_t outer[MT_DEPTH_MAX]; /* who called step_through() */
+static uint32_t outer_count;
+
+static void on_step(int sig)
+{
+	if (!stepping) /* the flag's own instructions move SP without a row */
+		return;
+	fixture_hook();
+	steps++;
+	uint32_t count = check_result.count;
+	wrong_ends += check_result.end != MT_STACK_COMPLETE || count < outer_count ||
+		      memcmp(check_result.ra + count - outer_count, outer,
+			     outer_count * sizeof(outer[0]));
+}
+
+static int smaller(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* Functions that save every register, some below SP: a leaf has no need to move it. */
+OPAQUE static int saves_all(int n)
+{
+	char text[64];
+	int a[] = {3, 1, n, 9, 7, 5, 4, 8};
+	qsort(a, MT_ARRAY_LEN(a), sizeof(a[0]), smaller);
+	return snprintf(text, sizeof(text), "%s %.3f %d", "text", n / 7.0, a[3]);
+}
+
+OPAQUE static void stepped(void)
+{
+	stepping = 1;
+	saves_all(11);
+	stepping = 0;
+}
+
+OPAQUE static void step_through(int flags)
+{
+	struct sigaction sa = {.sa_handler = on_step, .sa_flags = flags};
+	sigaction(SIGTRAP, &sa, NULL);
+	steps = wrong_ends = 0;
+	check_oracle = CHECK_ALONE; /* libunwind ends at some of the instructions */
+	saves_all(11); /* its calls are bound: the resolver has no rows that we can follow */
+	fixture_hook();
+	outer_count = check_result.count - 1;
+	memcpy(outer, check_result.ra + 1, outer_count * sizeof(outer[0]));
+	__asm__ volatile("pushfq\n\torq %0, (%%rsp)\n\tpopfq" : : "i"(TRAP_FLAG) : "cc", "memory");
+	stepped();
+	__asm__ volatile("pushfq\n\tandq %0, (%%rsp)\n\tpopfq"
+			 :
+			 : "i"(~TRAP_FLAG)
+			 : "cc", "memory");
+	signal(SIGTRAP, SIG_DFL);
+	assert_true(steps > 1000);
+	assert_int_equal(wrong_ends, 0);
+	expect_clean();
+}
+
+/* Behind the pops of an epilogue the caller's frame pointer is in the red zone. */
+static void a_signal_at_every_instruction(void **s)
+{
+	step_through(0);
+	stack_t own = {.ss_sp = fixture_zeros(65536), .ss_size = 65536};
+	sigaltstack(&own, NULL);
+	step_through(SA_ONSTACK);
+	own.ss_flags = SS_DISABLE;
+	sigaltstack(&own, NULL);
+	munmap(own.ss_sp, 65536);
+}
+#endif
+
 static void *in_thread(void *arg)
 {
 	struct check_result *result = arg;
@@ -538,6 +613,9 @@ int main(void)
 		T(frames_with_alloca_and_realignment),
 		T(a_signal_handler),
 		T(a_signal_handler_on_its_own_stack),
+#if defined(__x86_64__)
+		T(a_signal_at_every_instruction),
+#endif
 		T(threads_at_the_same_time),
 		T(coroutines_on_stacks_that_come_and_go),
 		T(a_coroutine_stack_replaced_by_a_shorter_one),
