@@ -79,7 +79,7 @@ const struct mt_command mt_cmd_diff = {
 		"FILE@WHICH is the state as it was at a snapshot ('memtrack run "
 		"--snapshot-every=TIME'; 'memtrack timeline' lists them). WHICH is a snapshot's "
 		"number, a time since the start (90s, 2h30m), a time before the last snapshot "
-		"(-10m), first or last; of a time the nearest is taken. Of a snapshot the live "
+		"(-10m), first or last; of a time within the run the nearest is taken. Of a snapshot the live "
 		"blocks of each site are known, not their ages, sizes and threads. A file "
 		"whose name holds an @ is taken as it is.",
 	.examples = examples,

@@ -135,7 +135,7 @@ const struct mt_command mt_cmd_report = {
 		"A recording (mode record of memtrack run; NAME.mtr beside NAME.mtk) may be named "
 		"in place of its state file. With --at the report is as if it had been made at "
 		"that moment "
-		"of the run; peaks are those up to there, exact also with threads, to the coarse "
+		"of the run, which must not lie behind its end; peaks are those up to there, exact also with threads, to the coarse "
 		"time's unit of about a millisecond. Mappings, the program break and custom heaps "
 		"are not in a recording and are left out then, but for --at=end.",
 	.examples = examples,

@@ -296,7 +296,8 @@ static int add_side(struct mt_loaded *l, const char *operand, struct mt_err *err
 	if (code)
 		return code;
 	series = mt_mts_path(l->path[l->count - 1]);
-	code = series ? mt_mts_find(series, at + 1, &point, &table, &header, err)
+	code = series ? mt_mts_find(series, at + 1, l->profile[l->count - 1]->duration_ns, &point,
+				    &table, &header, err)
 		      : mt_err_no_memory(err);
 	if (code == -ENOENT && access(series, F_OK))
 		return mt_err_set(err, code,

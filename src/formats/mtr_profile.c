@@ -18,6 +18,7 @@
 struct plan {
 	uint64_t steps; /* to be counted */
 	uint64_t peak_step, peak_bytes;
+	uint64_t end_ns; /* of the last event, since start */
 	struct mt_mtr_losses whole;
 };
 
@@ -43,13 +44,14 @@ static int find_steps(const struct mt_mtr *m, struct mt_profile *p, const struct
 	mt_auto(mt_mtr_events) struct mt_mtr_events *e = mt_mtr_events_new(m);
 	struct mt_mtr_step s;
 	struct plan plan = {0};
-	uint64_t step = 0, live = 0;
+	uint64_t step = 0, live = 0, last = 0;
 	bool past = false;
 	int r;
 
 	if (!e)
 		return -ENOMEM;
 	while ((r = mt_mtr_events_next(e, &s)) == 1) {
+		last = MT_MAX(last, s.unit);
 		past = past || is_past(p, when, s.unit);
 		if (past)
 			continue; /* only for what is missing */
@@ -63,8 +65,23 @@ static int find_steps(const struct mt_mtr *m, struct mt_profile *p, const struct
 	}
 	plan.steps = when->kind == MT_MTR_AT_PEAK ? plan.peak_step : step;
 	plan.whole = mt_mtr_events_losses(e);
+	plan.end_ns = last ? mt_profile_clock_ns(&p->clock, last) : 0;
 	*ret = plan;
 	return r;
+}
+
+enum { SLACK_NS = 1000000 }; /* ends are told to the millisecond */
+
+static int check_range(const struct mt_mtr *m, const struct mt_profile *p,
+		       const struct mt_mtr_when *when, const struct plan *plan, struct mt_err *err)
+{
+	uint64_t end_ns = MT_MAX(p->duration_ns, plan->end_ns);
+
+	if (when->kind != MT_MTR_AT_TIME || when->ns <= end_ns || when->ns - end_ns <= SLACK_NS)
+		return 0;
+	return mt_err_set(err, -ERANGE,
+			  "'%s' has nothing at %.3f s: it lasts from 0 to %.3f s after the start",
+			  m->name, (double)when->ns / 1e9, (double)end_ns / 1e9);
 }
 
 /* ---- everything back to nothing ---- */
@@ -499,6 +516,8 @@ int mt_mtr_to_profile(const struct mt_mtr *m, struct mt_profile *p, const struct
 				  "state file beside it",
 				  m->name);
 	r = find_steps(m, p, when, &plan);
+	if (!r && check_range(m, p, when, &plan, err))
+		return -ERANGE;
 	if (!r)
 		r = begin(&c);
 	if (!r) {

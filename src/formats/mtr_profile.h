@@ -23,7 +23,7 @@ struct mt_mtr_when {
  * Sets p, read from the state file that belongs to the recording, back to that moment. What the
  * recording does not tell (mappings, custom heaps, blocks without a call stack) is left out, but
  * at the end; profile.warning says so, and what is missing. 0; -EINVAL when they do not belong
- * together; -ENOMEM; with *err.
+ * together; -ERANGE for a time behind the end; -ENOMEM; with *err.
  */
 int mt_mtr_to_profile(const struct mt_mtr *m, struct mt_profile *p, const struct mt_mtr_when *when,
 		      struct mt_err *err);

@@ -73,9 +73,30 @@ static int take_best(void *user, const struct mt_series_point *p, const struct m
 	return r ? r : 1;
 }
 
-int mt_mts_find(const char *path, const char *which, struct mt_series_point *ret_point,
-		struct mt_mts_table *ret_table, struct mt_mts_header *ret_header,
-		struct mt_err *err)
+enum { SLACK_NS = 1000000 }; /* ends are told to the millisecond */
+
+static int check_range(const struct finder *f, const char *path, const char *which, uint64_t end_ns,
+		       struct mt_err *err)
+{
+	uint64_t most = f->how == BY_TIME ? MT_MAX(end_ns, f->last.time_ns) : f->last.time_ns;
+
+	if ((f->how != BY_TIME && f->how != BEFORE_LAST) || f->wanted <= most ||
+	    f->wanted - most <= SLACK_NS)
+		return 0;
+	if (f->how == BY_TIME)
+		return mt_err_set(err, -ERANGE,
+				  "'%s' has nothing at %s: the process is known from 0 to %.3f s "
+				  "after its start",
+				  path, which, (double)most / 1e9);
+	return mt_err_set(err, -ERANGE,
+			  "'%s' has nothing at %s: its last snapshot was taken %.3f s after the "
+			  "start of the process",
+			  path, which, (double)most / 1e9);
+}
+
+int mt_mts_find(const char *path, const char *which, uint64_t end_ns,
+		struct mt_series_point *ret_point, struct mt_mts_table *ret_table,
+		struct mt_mts_header *ret_header, struct mt_err *err)
 {
 	struct finder f = {.how = BY_NUMBER};
 	struct mt_mts_info info;
@@ -93,6 +114,8 @@ int mt_mts_find(const char *path, const char *which, struct mt_series_point *ret
 		return r;
 	if (!f.best.number)
 		return mt_err_set(err, -ENODATA, "'%s' holds no snapshot", path);
+	if (check_range(&f, path, which, end_ns, err))
+		return -ERANGE;
 	if (f.how == BY_NUMBER && f.distance)
 		return mt_err_set(err, -ENOENT,
 				  "'%s' has no snapshot %s: they go from first to %u, with gaps "

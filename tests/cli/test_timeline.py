@@ -154,6 +154,10 @@ def snapshots_can_be_compared(b):
     b.expect("by function", {r["function"]: r["bytes"] for r in grouped["rows"]}["leak_here"], 15000)
     b.fails(1, "'g.mts' has no snapshot 77: they go from first to 4, with gaps where some were thinned out; the nearest "
             "is 4", "diff", "g.mtk@77", "g.mtk")
+    for when in ("999s", "-999s"):
+        done = b.run("diff", "g.mtk@" + when, "g.mtk")
+        b.expect(when, (done.returncode, done.stdout), (1, ""))
+        b.expect_in(when, done.stderr, "'g.mts' has nothing at %s: " % when)
     b.fails(1, "'soon' is no snapshot: give a number, a time since the start (90s, 2h), one before the last snapshot "
             "(-10m), first or last", "diff", "g.mtk@soon", "g.mtk")
     for option in ("--show=peak", "--show=total", "--by=thread", "--by=size", "--min-age=1s"):

@@ -215,6 +215,10 @@ def one_thread_is_exact(b):
         b.problems.append("half way: %d of %d allocations" % (half["total_alloc"], end["total_alloc"]))
     if "was running when this snapshot was taken" not in b.run("report", recording, "--at=peak").stdout:
         b.problems.append("the report does not say that it is of a moment")
+    late = b.run("report", recording, "--at=999s")
+    b.expect("after the end", (late.returncode, late.stdout), (1, ""))
+    if "has nothing at 999.000 s: it lasts from 0 to %d." % (end["duration_ns"] // 10**9) not in late.stderr:
+        b.problems.append(late.stderr)
     b.expect("before the start", b.report(recording, "--at=0")["live_bytes"] <= end["peak_bytes"], True)
 
 
