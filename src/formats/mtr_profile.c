@@ -126,9 +126,45 @@ static void clear(struct mt_profile *p, bool keeps_others)
 		p->heap[i].counts = (struct mt_profile_counts){0};
 		p->heap[i].live_count = p->heap[i].live_bytes = 0;
 	}
-	p->totals = (struct mt_profile_counts){0};
+	p->totals = p->stats_counts = (struct mt_profile_counts){0};
 	p->reallocs = 0;
 	p->notes &= ~(uint64_t)MT_NOTE_PEAK_BOUNDED;
+}
+
+/*
+ * What was counted or sampled in other modes than record is in no recording: its sites become empty
+ * ones, but for those of custom heaps that are kept.
+ */
+static void clear_other_modes(struct mt_profile *p, bool keeps_others)
+{
+	bool has_samples = false;
+
+	p->stats = NULL;
+	p->big_count = 0;
+	p->sample_blocks = 0;
+	p->peak_is_estimate = false;
+	for (uint32_t i = 1; i < p->site_count; i++) {
+		if (!keeps_others || !p->site[i].heap)
+			p->site[i].regime = 0;
+		has_samples |= p->site[i].regime != 0;
+	}
+	for (uint32_t i = 1; p->site_sample && i < p->site_count; i++)
+		if (!p->site[i].regime)
+			p->site_sample[i] = (struct mt_profile_sample){0};
+	for (uint32_t i = 1; p->cell_sample && i < p->cell_count; i++)
+		if (!p->site[p->cell[i].site].regime)
+			p->cell_sample[i] = (struct mt_profile_sample){0};
+	if (has_samples)
+		return;
+	p->site_sample = p->cell_sample = NULL;
+	p->regime_count = MT_MIN(p->regime_count, 1);
+	p->interval_bytes = p->every = 0;
+}
+
+static void leave_later_changes_out(struct mt_profile *p)
+{
+	while (p->change_count && p->change[p->change_count - 1].ns > p->duration_ns)
+		p->change_count--;
 }
 
 /* ---- the second reading ---- */
@@ -347,7 +383,7 @@ static void expected(const struct mt_profile *p, uint64_t *ret_allocs, uint64_t 
 	for (uint32_t i = 1; i < p->cell_count; i++) {
 		const struct mt_profile_cell *c = &p->cell[i];
 
-		if (!c->site || p->site[c->site].heap)
+		if (!c->site || p->site[c->site].heap || p->site[c->site].regime)
 			continue;
 		*ret_allocs += c->counts.allocs;
 		*ret_frees += c->counts.frees;
@@ -493,6 +529,17 @@ static void warn_left_out(struct mt_profile *p)
 				(unsigned long long)stackless);
 }
 
+static void warn_other_modes(struct mt_profile *p)
+{
+	const struct mt_profile_counts *c = &p->stats_counts;
+
+	if (c->allocs || c->frees)
+		mt_profile_warn(p,
+				"%llu allocations and %llu frees in all were made in statistics or "
+				"sampling mode and are not in the recording: left out",
+				(unsigned long long)c->allocs, (unsigned long long)c->frees);
+}
+
 bool mt_mtr_belongs_to(const struct mt_mtr *m, const struct mt_profile *p)
 {
 	const struct mt_stream_header *h = &m->header;
@@ -522,9 +569,11 @@ int mt_mtr_to_profile(const struct mt_mtr *m, struct mt_profile *p, const struct
 		r = begin(&c);
 	if (!r) {
 		mt_mtr_warn(m, p, &plan.whole);
+		warn_other_modes(p);
 		if (!keeps_others)
 			warn_left_out(p);
 		clear(p, keeps_others);
+		clear_other_modes(p, keeps_others);
 		r = count_all(&c, m, &plan, keeps_others);
 		if (when->kind != MT_MTR_AT_END) {
 			p->end_kind = MT_END_SNAPSHOT;
@@ -534,6 +583,7 @@ int mt_mtr_to_profile(const struct mt_mtr *m, struct mt_profile *p, const struct
 			p->duration_ns = p->peak_ns;
 		else if (when->kind == MT_MTR_AT_TIME)
 			p->duration_ns = MT_MIN(p->duration_ns, when->ns);
+		leave_later_changes_out(p);
 	}
 	if (!r && c.unknown_cells)
 		mt_profile_warn(p, "%llu allocations of the recording belong to no call stack",

@@ -11,6 +11,7 @@ import glob
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -482,6 +483,32 @@ def a_pause_of_the_recording_is_told(b):
     p.wait()
     warnings = b.report(b.one("*.mtr"), "--at=end")["warnings"]
     b.expect("told", len([w for w in warnings if w.endswith("events are missing in between")]), 1)
+
+
+@test
+def what_another_mode_counts_is_in_no_moment_of_the_recording(b):
+    for mode in ("sample", "stats"):
+        p = b.start("run", "-q", "-o", mode + ".mtk", "--mode=record", "--", b.traffic, "slow", "20000")
+        b.expect("ready", p.stdout.readline(), "ready\n")
+        b.run("ctl", str(children_of(p.pid)[0]), "mode=" + mode, "interval=64K", "--wait=1ms")
+        p.stdin.write("abcd")
+        p.stdin.close()
+        p.stdout.read()
+        p.wait()
+        state = b.report(mode + ".mtk")
+        b.expect(mode + ": counted in the state", state["usable_allocs"], 80000)
+        for when in ("end", "peak", "1ms"):
+            past = b.report(mode + ".mtk", "--at=" + when)
+            what = "%s at %s" % (mode, when)
+            b.expect(what + ": sampled or counted", [k for k in ("sampling", "usable_allocs") if past.get(k)], [])
+            b.expect(what + ": estimates", [s for s in past["top_leak_sites"] if "estimate" in s], [])
+            b.expect(what + ": allocations", past["total_alloc"] > 20001, False)
+            sizes = json.loads(b.run("report", mode + ".mtk", "--at=" + when, "--show=sizes", "--json").stdout)
+            b.expect(what + ": sizes", sum(s["allocs"] for s in sizes["sizes"]), past["total_alloc"])
+            told = " ".join(past["warnings"])
+            b.expect(what + ": told", "80000 allocations and " in told and "left out" in told, True)
+            b.expect(what + ": no estimate is a count", re.findall(r"lacks (\d+ of \d+) allocations", told), ["0 of 20001"])
+        b.expect(mode + ": changes", [c["what"] for c in past.get("changes", [])], [])
 
 
 @test
