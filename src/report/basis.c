@@ -328,6 +328,42 @@ void mt_basis_add_counted_verdict(const struct mt_totals *t, struct mt_buf *out)
 		      mt_units_size(t->live_bytes, size), mt_units_count(t->live_count, count));
 }
 
+static bool is_stats(uint64_t mode)
+{
+	return !strcmp(mt_words_mode((uint32_t)mode), "stats");
+}
+
+/* Whether it was in statistics mode for a time. */
+static bool had_stats(const struct mt_profile *p)
+{
+	bool had = is_stats(p->mode) || is_stats(p->first_mode);
+
+	for (uint32_t i = 0; i < p->change_count; i++)
+		had |= p->change[i].what == CHANGE_MODE &&
+		       (is_stats(p->change[i].before) || is_stats(p->change[i].after));
+	return had && p->stats;
+}
+
+uint64_t mt_basis_counted_more(const struct mt_report *r, const struct mt_table *t)
+{
+	uint64_t live = 0, known = t->bytes + t->suppressed_bytes;
+	bool had = false;
+
+	if ((r->show != MT_SHOW_LEAKS && r->show != MT_SHOW_LIVE) || t->query.heap ||
+	    r->min_age_ns || (r->modules && *r->modules))
+		return 0;
+	for (uint32_t i = 0; i < r->profile_count; i++) {
+		had |= had_stats(r->profiles[i]);
+		live += r->profiles[i]->live_bytes;
+	}
+	if (!had || live <= known)
+		return 0;
+	if (t->has_samples &&
+	    (double)live <= mt_estimate_bytes(&t->estimate).high + (double)t->suppressed_bytes)
+		return 0;
+	return live - known;
+}
+
 /* ---- estimates ---- */
 
 bool mt_is_estimate(const struct mt_estimate *e)

@@ -20,6 +20,12 @@ bool mt_basis_is_counted_only(const struct mt_report *r);
 /* The sentence for a table that would need call stacks then, with what is live. */
 void mt_basis_add_counted_verdict(const struct mt_totals *t, struct mt_buf *out);
 
+/*
+ * The live bytes that the counters have beside the call sites: of what was allocated in statistics
+ * mode no site is known. 0 where chance alone may explain it.
+ */
+uint64_t mt_basis_counted_more(const struct mt_report *r, const struct mt_table *t);
+
 /* Whether the row's figures are estimates: some block was left to chance. */
 bool mt_is_estimate(const struct mt_estimate *e);
 

@@ -211,7 +211,9 @@ static void add_empty_verdict(const struct mt_report *r, const struct mt_table *
 	else if (r->show == MT_SHOW_PEAK)
 		mt_buf_adds(out, "nothing was live at the peak");
 	else
-		mt_buf_adds(out, "nothing is live: every block was freed");
+		mt_buf_adds(out, mt_basis_counted_more(r, t)
+					 ? "nothing is live of what was recorded"
+					 : "nothing is live: every block was freed");
 }
 
 static void add_verdict(const struct mt_report *r, const struct mt_table *t, struct mt_buf *out)
@@ -219,6 +221,7 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 	bool by_count = !t->bytes && t->count;
 	struct verdict v = find_verdict(t, by_count);
 	uint64_t total = by_count ? t->count : t->bytes;
+	uint64_t more = mt_basis_counted_more(r, t);
 	char size[MT_UNITS_TEXT_MAX], percent[MT_UNITS_TEXT_MAX];
 
 	mt_buf_adds(out, mt_text_strong(r));
@@ -252,6 +255,11 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 	if (v.rows && t->suppressed_sites)
 		mt_buf_printf(out, "; suppressed and not counted here: %s",
 			      mt_units_size(t->suppressed_bytes, size));
+	if (more)
+		mt_buf_printf(out,
+			      "; the counters have %s more: of what was allocated in statistics "
+			      "mode no call site is known",
+			      mt_units_size(more, size));
 	mt_buf_printf(out, "%s\n", mt_text_end(r));
 	if (r->modules && *r->modules)
 		mt_text_line(out, "  only sites in modules '", r->modules,
@@ -561,8 +569,10 @@ static void add_rest(const struct mt_report *r, const struct mt_table *t, uint32
 			      mt_units_size(r->leak_threshold_bytes, size));
 	if (small.rows) {
 		mt_text_size(out, small.bytes);
-		mt_buf_printf(out, " in %s %s\n", mt_units_count(small.count, count),
-			      plural(small.count, "block", "blocks"));
+		mt_buf_printf(out, " in %s %s (--leak-threshold=0 shows %s)\n",
+			      mt_units_count(small.count, count),
+			      plural(small.count, "block", "blocks"),
+			      plural(small.rows, "it", "them"));
 	}
 	if (t->suppressed_sites) {
 		mt_buf_printf(out, "suppressed: %" PRIu64 " %s, ", t->suppressed_sites,

@@ -70,6 +70,23 @@ static struct mtk_builder *make_no_sample(void)
 	return b;
 }
 
+/* Counted at first, sampled then. */
+static struct mtk_builder *make_counted_then_sampled(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+	uint32_t site = mtk_builder_site(b, mtk_builder_node(b, 0x1000, 1, 0), MT_CALL_MALLOC);
+
+	mtk_builder_header(b)->first_mode = MT_MODE_STATS;
+	mtk_builder_header(b)->mode = MT_MODE_SAMPLE;
+	mtk_builder_count_alloc(b, 1, 0x10000, 760000);
+	mtk_builder_change(b, MT_CHANGE_MODE, MT_MODE_STATS, MT_MODE_SAMPLE);
+	((struct mt_state_site *)mtk_builder_at(b, MT_REGION_SITES, site))->regime =
+		mtk_builder_regime(b, MT_REGIME_BYTES, 65536, 0);
+	for (uint32_t i = 0; i < 3; i++)
+		mtk_builder_alloc(b, 1, site, 0x100000 + 0x1000 * i, 700);
+	return b;
+}
+
 /* The later state of the sampled run: one site lost half of its samples, another came. */
 static struct mtk_builder *make_later(void)
 {
@@ -112,6 +129,7 @@ static const struct golden goldens[] = {
 	{"sampled-every", make_every, .stack = 1},
 	{"sampled-none-live", make_none_live, .show = MT_SHOW_LEAKS},
 	{"sampled-no-sample", make_no_sample, .show = MT_SHOW_LEAKS},
+	{"counted-then-sampled", make_counted_then_sampled, .show = MT_SHOW_LEAKS},
 	{"sampled-leaks.json", mtk_builder_sampled, .format = MT_REPORT_JSON, .stack = 1},
 	{"sampled-leaks.csv", mtk_builder_sampled, .format = MT_REPORT_CSV, .stack = 1},
 	{"sampled-leaks.kv", mtk_builder_sampled, .format = MT_REPORT_KV, .stack = 1},
