@@ -54,11 +54,10 @@ int mt_mts_load_memory(const void *data, size_t len, const char *name, uint32_t 
 
 /*
  * Which snapshot of a series is meant: "first", "last", a number, a time since the start ("90s",
- * "2h30m"), or one before the last snapshot ("-10m"); of a time the nearest. The process is known up
- * to end_ns after its start.
- * 0 with its point and table (freed with mt_mts_table_done()), or an error as above, -EINVAL for
- * what is none of these, -ENOENT for a number that is not there, -ERANGE for a time that is not in
- * the life of the process.
+ * "2h30m"), or one before the last snapshot ("-10m"); of a time the nearest. The process is known
+ * up to end_ns after its start. 0 with its point and table (freed with mt_mts_table_done()), or an
+ * error as above, -EINVAL for what is none of these, -ENOENT for a number that is not there,
+ * -ERANGE for a time that is not in the life of the process.
  */
 int mt_mts_find(const char *path, const char *which, uint64_t end_ns,
 		struct mt_series_point *ret_point, struct mt_mts_table *ret_table,
