@@ -167,14 +167,16 @@ static const struct mt_option options[] = {
 	 .argument = "SIZE",
 	 .kind = MT_OPTION_SIZE,
 	 .offset = AT(record_limit),
-	 .help = "record: bound on the size of each recording (default: no bound)"},
+	 .help = "record: bound on the size of each recording, in bytes of its files (default: no "
+		 "bound)"},
 	{.name = "record-keep",
 	 .argument = "WHICH",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = AT(record_keep),
 	 .choices = "first|last",
 	 .help = "record: at the limit keep the first events (default), or the last: older ones "
-		 "give way, and what is live then is listed"},
+		 "give way, from one to two thirds of the limit stay, and what is live then is "
+		 "listed if there is room"},
 	{.name = "record-buffers",
 	 .argument = "SIZE",
 	 .kind = MT_OPTION_SIZE,

@@ -491,6 +491,10 @@ void mt_mtr_warn(const struct mt_mtr *m, struct mt_profile *p, const struct mt_m
 	if (m->header.cut_blocks)
 		mt_profile_warn(p, "the recording's begin gave way to what came later (%llu bytes)",
 				(ull)m->header.cut_bytes);
+	if (m->header.cut_blocks && !has_list)
+		mt_profile_warn(p,
+				"blocks that are older than what the recording still has are not "
+				"in it: there was no room for their list within its size limit");
 	if (m->is_limited)
 		mt_profile_warn(p, "the recording reached its size limit");
 	if (dropped_events(m, whole))

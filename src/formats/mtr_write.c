@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "formats/mtr_read.h"
 
-enum { LEVEL = 1 };
+enum { LEVEL = 1, END_BYTES = MT_STREAM_HEAD_BYTES /* of the END block: room is left for it */ };
 
 struct mt_mtr_writer {
 	int fd;
@@ -129,7 +129,8 @@ static size_t compress(struct mt_mtr_writer *w, const void *payload, size_t len)
 	return ZSTD_isError(n) || n >= len ? 0 : n;
 }
 
-int mt_mtr_append(struct mt_mtr_writer *w, const struct mt_stream_block *head, const void *payload)
+int mt_mtr_append_upto(struct mt_mtr_writer *w, const struct mt_stream_block *head,
+		       const void *payload, uint64_t limit_bytes)
 {
 	struct mt_stream_block h = *head;
 	size_t packed = h.raw_bytes ? compress(w, payload, h.raw_bytes) : 0;
@@ -140,11 +141,22 @@ int mt_mtr_append(struct mt_mtr_writer *w, const struct mt_stream_block *head, c
 	h.state = 0;
 	memset(h.reserved, 0, sizeof(h.reserved));
 	payload = packed ? w->packed : payload;
-	if (h.kind == MT_STREAM_EVENTS && w->limit_bytes &&
-	    mt_mtr_writer_bytes(w) + sizeof(h) + h.stored_bytes > w->limit_bytes)
+	if (limit_bytes &&
+	    mt_mtr_writer_bytes(w) + sizeof(h) + h.stored_bytes + END_BYTES > limit_bytes)
 		return -EDQUOT;
 	h.checksum = mt_stream_checksum(&h, payload);
 	return append(w, &h, sizeof(h), payload, h.stored_bytes);
+}
+
+int mt_mtr_append(struct mt_mtr_writer *w, const struct mt_stream_block *head, const void *payload)
+{
+	return mt_mtr_append_upto(w, head, payload,
+				  head->kind == MT_STREAM_EVENTS ? w->limit_bytes : 0);
+}
+
+int mt_mtr_writer_truncate(struct mt_mtr_writer *w, uint64_t bytes)
+{
+	return ftruncate(w->fd, (off_t)bytes) ? -errno : 0;
 }
 
 static int compare_offsets(const void *a, const void *b)

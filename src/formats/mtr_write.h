@@ -30,6 +30,13 @@ int mt_mtr_writer_open(const char *path, const struct mt_state_header *state, ui
  */
 int mt_mtr_append(struct mt_mtr_writer *w, const struct mt_stream_block *head, const void *payload);
 
+/* The same of any block with a limit of its own, 0: none. Room for the END block is left. */
+int mt_mtr_append_upto(struct mt_mtr_writer *w, const struct mt_stream_block *head,
+		       const void *payload, uint64_t limit_bytes);
+
+/* Takes back what was appended behind that many bytes. 0 or a negative errno value. */
+int mt_mtr_writer_truncate(struct mt_mtr_writer *w, uint64_t bytes);
+
 /*
  * Leaves the last blocks of a recording, at most most_bytes of them, and none that lists live
  * blocks: a new list is to follow. Nobody else may write meanwhile. 0 or a negative errno value

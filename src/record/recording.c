@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -105,6 +106,7 @@ enum { LIST_MAX = MT_MTR_LIVE_BYTES_MAX / sizeof(struct mt_stream_live) };
 struct list {
 	const struct mt_mtk_source *source;
 	struct mt_mtr_writer *writer;
+	uint64_t limit_bytes; /* of the recording with the list, 0: none */
 	struct mt_stream_block head;
 	uint32_t elem_bytes;
 	uint64_t *cell; /* owned: site << 32 | thread, by cell */
@@ -151,7 +153,7 @@ static int write_list(struct list *l)
 			   offsetof(struct mt_state_header, now_unit));
 	l->head.first_unit = (uint32_t)now;
 	l->head.raw_bytes = l->count * sizeof(*l->item);
-	r = l->count ? mt_mtr_append(l->writer, &l->head, l->item) : 0;
+	r = l->count ? mt_mtr_append_upto(l->writer, &l->head, l->item, l->limit_bytes) : 0;
 	l->count = 0;
 	return r;
 }
@@ -225,11 +227,17 @@ static int list_all(struct list *l)
 	return r ? r : write_list(l);
 }
 
-/* Lists the blocks that are live in the state file at fd. 0 or a negative errno value. */
-static int list_live(int fd, const char *name, struct mt_mtr_writer *w)
+/*
+ * Lists the blocks that are live in the state file at fd. 0 or a negative errno value; -EDQUOT: the
+ * recording would be larger than limit_bytes (0: none).
+ */
+static int list_live(int fd, const char *name, struct mt_mtr_writer *w, uint64_t limit_bytes)
 {
 	struct mt_mtk_source source;
-	struct list l = {.source = &source, .writer = w, .head = {.kind = MT_STREAM_LIVE}};
+	struct list l = {.source = &source,
+			 .writer = w,
+			 .limit_bytes = limit_bytes,
+			 .head = {.kind = MT_STREAM_LIVE}};
 	int r = mt_mtk_source_fd(&source, fd, name, NULL);
 
 	if (r)
@@ -276,8 +284,68 @@ int mt_recording_begun(const char *state, struct mt_err *err)
 	code = mt_mtr_writer_open(path, &h, 0, &w, err);
 	if (code)
 		return code;
-	code = list_live(fd, state, w);
+	code = list_live(fd, state, w, 0);
 	return code ? mt_err_set_errno(err, code, "cannot list the live blocks in '%s'", path) : 0;
+}
+
+/* ---- a recording whose begin gives way at its limit ---- */
+
+/*
+ * The last events are kept in another file, which then takes the recording's place: the limit holds
+ * for both together. So the recording is shortened when it reaches two thirds of its limit, to one
+ * third and a list of what is live; larger it gets only where a buffer leaves no other choice.
+ */
+struct keeper {
+	const char *path;
+	const struct mt_state_header *state;
+	uint64_t limit_bytes;
+	int fd; /* of the state file */
+	const char *name;
+};
+
+/*
+ * Leaves the last events, at most event_bytes of them, behind a list of what is live now, if that
+ * takes at most list_bytes: else there is none. The writer is opened anew.
+ */
+static int shorten(const struct keeper *k, uint64_t event_bytes, uint64_t list_bytes,
+		   struct mt_mtr_writer **w)
+{
+	uint64_t taken = mt_mtr_writer_bytes(*w) + sizeof(struct mt_stream_header), before;
+	int r;
+
+	event_bytes = MT_MIN(event_bytes, k->limit_bytes - MT_MIN(taken, k->limit_bytes));
+	mt_mtr_writer_free(*w);
+	*w = NULL;
+	r = mt_mtr_cut(k->path, event_bytes, NULL);
+	if (!r)
+		r = mt_mtr_writer_open(k->path, k->state, k->limit_bytes, w, NULL);
+	if (r == -EDQUOT) /* the disk's, which is no matter of the limit */
+		return -ENOSPC;
+	if (r || !list_bytes)
+		return r;
+	before = mt_mtr_writer_bytes(*w);
+	r = list_live(k->fd, k->name, *w, before + list_bytes);
+	return r == -EDQUOT ? mt_mtr_writer_truncate(*w, before) : r;
+}
+
+/* A buffer goes into the recording. 0 or a negative errno value; -EDQUOT: it is too large alone. */
+static int append_last(const struct keeper *k, const struct mt_stream_block *head,
+		       const void *payload, struct mt_mtr_writer **w)
+{
+	uint64_t third = k->limit_bytes / 3;
+	uint64_t most =
+		k->limit_bytes - MT_MIN(k->limit_bytes - 1, sizeof(struct mt_stream_header));
+	const struct {
+		uint64_t events, list, upto;
+	} step[] = {{third, third / 2, 2 * third}, {0, third, most}, {0, 0, most}};
+	int r = mt_mtr_append_upto(*w, head, payload, 2 * third);
+
+	for (size_t i = 0; r == -EDQUOT && i < MT_ARRAY_LEN(step); i++) {
+		r = shorten(k, step[i].events, step[i].list, w);
+		if (!r)
+			r = mt_mtr_append_upto(*w, head, payload, step[i].upto);
+	}
+	return r;
 }
 
 /* ---- while the process runs ---- */
@@ -351,6 +419,22 @@ static int open_writer(struct sink *s, const struct mt_companion_file *file,
 	return mt_mtr_writer_open(s->path, &s->header, task->limit_bytes, &s->writer, NULL);
 }
 
+/*
+ * A buffer goes into the recording. 0 or a negative errno value; -EDQUOT: the first events are
+ * kept, and the limit is reached. One that is larger than the limit is left out, as readers notice.
+ */
+static int append_buffer(struct sink *s, const struct mt_stream_block *head,
+			 const struct mt_companion_file *file, const struct mt_recording_task *task)
+{
+	struct keeper k = {s->path, &s->header, task->limit_bytes, s->fd, file->path};
+	int r;
+
+	if (!task->keeps_last || !task->limit_bytes)
+		return mt_mtr_append(s->writer, head, s->buffer);
+	r = append_last(&k, head, s->buffer, &s->writer);
+	return r == -EDQUOT ? 0 : r;
+}
+
 /* Buffer `number`, if it is full. 1: it was emptied; 0: not full; or a negative errno value. */
 static int empty_buffer(struct sink *s, uint64_t number, const struct mt_companion_file *file,
 			const struct mt_recording_task *task)
@@ -371,7 +455,7 @@ static int empty_buffer(struct sink *s, uint64_t number, const struct mt_compani
 		head.raw_bytes = head.stored_bytes;
 		r = open_writer(s, file, task);
 		if (!r)
-			r = mt_mtr_append(s->writer, &head, s->buffer);
+			r = append_buffer(s, &head, file, task);
 		if (r)
 			return r;
 	}
@@ -401,37 +485,15 @@ static int empty_buffers(struct sink *s, const struct mt_companion_file *file,
 	return emptied;
 }
 
-/* At the limit: the older half gives way, and what is live is listed. */
-static int rotate(struct sink *s, const struct mt_companion_file *file,
-		  const struct mt_recording_task *task)
-{
-	int r;
-
-	mt_mtr_writer_free(s->writer);
-	s->writer = NULL;
-	r = mt_mtr_cut(s->path, task->limit_bytes / 2, NULL);
-	if (!r)
-		r = open_writer(s, file, task);
-	return r ? r : list_live(s->fd, file->path, s->writer);
-}
-
 static void empty(struct sink *s, const struct mt_companion_file *file,
 		  const struct mt_recording_task *task)
 {
 	uint64_t end = mt_sys_clock_ns(MT_CLOCK_MONOTONIC) + VISIT_NS;
-	bool has_rotated = false;
 	int r;
 
-	do {
+	do
 		r = empty_buffers(s, file, task);
-		if (r == -EDQUOT && task->keeps_last && !has_rotated) {
-			has_rotated = true;
-			r = rotate(s, file, task);
-			r = r ? r : 1;
-		} else if (r > 0) {
-			has_rotated = false;
-		}
-	} while (r > 0 && mt_sys_clock_ns(MT_CLOCK_MONOTONIC) < end);
+	while (r > 0 && mt_sys_clock_ns(MT_CLOCK_MONOTONIC) < end);
 	if (r == -EDQUOT) { /* the limit: the program need not go on */
 		write_control(s, CONTROL(stopped), 1);
 		s->is_off = true;
@@ -481,30 +543,87 @@ static void read_control(const struct mt_mtk_source *source, struct mt_stream_co
 		mt_mtk_source_copy(source, ret_c, sizeof(*ret_c), r->offset);
 }
 
-/* What the buffers still hold goes into the recording. 0 or a negative errno value. */
-static int salvage(const struct mt_mtk_source *source, const struct mt_stream_control *control,
-		   struct mt_mtr_writer *w)
+/* A buffer that still holds events. */
+struct held {
+	uint64_t at; /* in the state file */
+	uint32_t unit, thread, number;
+};
+
+static int compare_held(const void *a, const void *b)
+{
+	const struct held *x = a, *y = b;
+
+	if (x->unit != y->unit)
+		return (int32_t)(x->unit - y->unit) < 0 ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* In the order of time: at a limit the first or the last count. How many, or -EIO. */
+static int64_t find_held(const struct mt_mtk_source *source, struct held *ret_held)
 {
 	const struct mt_mtk_region *r = mt_mtk_source_region(source, MT_REGION_STREAM);
-	mt_auto(free) struct mt_stream_buffer *b = mt_alloc(sizeof(*b));
-	struct mt_stream_block end = {.kind = MT_STREAM_END, .lost_events = control->lost_events};
-	int code = b ? 0 : -ENOMEM;
+	struct mt_stream_block h;
+	size_t count = 0;
 
-	for (uint64_t i = 1; i < r->count && !code; i++) {
+	for (uint64_t i = 1; i < r->count; i++) {
 		uint64_t at = r->offset + i * r->elem_bytes;
 
-		if (mt_mtk_source_copy(source, b, sizeof(*b), at) != sizeof(*b))
+		if (mt_mtk_source_copy(source, &h, sizeof(h), at) != sizeof(h))
 			return -EIO;
-		if (b->head.state == MT_STREAM_FREE || b->head.kind != MT_STREAM_EVENTS ||
-		    !b->head.stored_bytes || b->head.stored_bytes > MT_STREAM_CODE_BYTES)
+		if (h.state == MT_STREAM_FREE || h.kind != MT_STREAM_EVENTS || !h.stored_bytes ||
+		    h.stored_bytes > MT_STREAM_CODE_BYTES)
+			continue;
+		ret_held[count++] = (struct held){at, h.first_unit, h.thread, h.number};
+	}
+	if (count)
+		qsort(ret_held, count, sizeof(*ret_held), compare_held);
+	return (int64_t)count;
+}
+
+/* keeper.limit_bytes 0: the writer's limit holds, and the first events are kept. */
+static int append_held(const struct mt_mtk_source *source, const struct held *held, int64_t count,
+		       const struct keeper *k, struct mt_mtr_writer **w)
+{
+	mt_auto(free) struct mt_stream_buffer *b = mt_alloc(sizeof(*b));
+	int code = b ? 0 : -ENOMEM;
+
+	for (int64_t i = 0; i < count && !code; i++) {
+		if (mt_mtk_source_copy(source, b, sizeof(*b), held[i].at) != sizeof(*b))
+			return -EIO;
+		if (b->head.stored_bytes > MT_STREAM_CODE_BYTES)
 			continue;
 		b->head.raw_bytes = b->head.stored_bytes;
 		b->head.flags = b->head.state == MT_STREAM_OPEN ? MT_STREAM_SALVAGED : 0;
-		code = mt_mtr_append(w, &b->head, b->code);
+		if (!k->limit_bytes)
+			code = mt_mtr_append(*w, &b->head, b->code);
+		else
+			code = append_last(k, &b->head, b->code, w);
+		if (code == -EDQUOT && k->limit_bytes)
+			code = 0; /* larger than the limit: left out, as readers notice */
 	}
-	if (code && code != -EDQUOT)
-		return code;
-	end.flags = code || control->stopped ? MT_STREAM_LIMITED : 0;
+	return code;
+}
+
+/* What the buffers still hold goes into the recording. 0 or a negative errno value. */
+static int salvage(const struct mt_mtk_source *source, const struct keeper *k,
+		   struct mt_mtr_writer **w)
+{
+	size_t room = (size_t)mt_mtk_source_region(source, MT_REGION_STREAM)->count + 1;
+	mt_auto(free) struct held *held = mt_alloc_zero(room, sizeof(*held));
+	int64_t count = held ? find_held(source, held) : -ENOMEM;
+
+	return count < 0 ? (int)count : append_held(source, held, count, k, w);
+}
+
+static int append_end(struct mt_mtr_writer *w, const struct mt_stream_control *control,
+		      bool is_limited)
+{
+	struct mt_stream_block end = {.kind = MT_STREAM_END,
+				      .flags = is_limited ? MT_STREAM_LIMITED : 0,
+				      .lost_events = control->lost_events};
+
 	return mt_mtr_append(w, &end, "");
 }
 
@@ -525,6 +644,25 @@ static int append_file(const char *from, const char *to)
 		at += (uint64_t)n;
 	}
 	return code;
+}
+
+/* What is still to come, and the end. 0 or a negative errno value. */
+static int finish_with(const struct mt_mtk_source *source, const char *path, int fd,
+		       const char *name, const struct mt_stream_control *control,
+		       struct mt_mtr_writer **w)
+{
+	struct keeper k = {path, &source->header, 0, fd, name};
+	int code = 0;
+
+	if (control->on_full & MT_KEEP_LAST)
+		k.limit_bytes = control->limit_bytes;
+	if (k.limit_bytes && mt_mtr_writer_bytes(*w) > k.limit_bytes)
+		code = shorten(&k, k.limit_bytes / 3, k.limit_bytes / 6, w);
+	if (!code)
+		code = salvage(source, &k, w);
+	if (code && code != -EDQUOT)
+		return code;
+	return append_end(*w, control, code || control->stopped);
 }
 
 int mt_recording_finish(const char *state, const char *shown, const char *pattern, char **ret_path,
@@ -561,7 +699,7 @@ int mt_recording_finish(const char *state, const char *shown, const char *patter
 			unlink(beside);
 	}
 	if (!code)
-		code = salvage(&source, &control, w);
+		code = finish_with(&source, path, fd, state, &control, &w);
 	if (code)
 		return mt_err_set_errno(err, code, "cannot write the recording '%s'", path);
 	*ret_path = path;

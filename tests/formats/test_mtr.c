@@ -482,13 +482,14 @@ static void a_limit_is_kept(void **state)
 	static const uint8_t one[] = {ALLOC(4, 1)};
 	struct mt_mtr_writer *w;
 
-	assert_int_equal(mt_mtr_writer_open(path, &h, 300, &w, NULL), 0);
+	assert_int_equal(mt_mtr_writer_open(path, &h, 128 + 2 * 67 + 64, &w, NULL), 0);
 	assert_int_equal(mt_mtr_append(w, &head, one), 0);
 	assert_int_equal(mt_mtr_append(w, &head, one), 0);
 	assert_int_equal(mt_mtr_append(w, &head, one), -EDQUOT);
 	assert_int_equal(size_of(path), 128 + 2 * 67);
-	head = (struct mt_stream_block){.kind = MT_STREAM_END}; /* always has room */
+	head = (struct mt_stream_block){.kind = MT_STREAM_END}; /* room was left */
 	assert_int_equal(mt_mtr_append(w, &head, ""), 0);
+	assert_int_equal(size_of(path), 128 + 2 * 67 + 64);
 	mt_mtr_writer_free(w);
 }
 
