@@ -169,18 +169,64 @@ void mt_loader_set_process(int pid, enum mt_loader_care care)
 			       mt_sys_read_self(pid, &probe, &copy, 1) == 1 && copy == 1;
 }
 
-const char *mt_loader_name(const void *dynamic)
+/*
+ * As mt_loader_read(), in one go along the chain: entries lie together, so that a page is asked for
+ * once. 0 for *known: none yet.
+ */
+static int read_entry(const struct link_map *at, struct link_map *ret_entry, uintptr_t *known)
+{
+	uintptr_t page = MT_ALIGN_DOWN((uintptr_t)at, 4096);
+	if (page == *known && (uintptr_t)at + sizeof(*at) <= page + 4096) {
+		*ret_entry = *at;
+		return 0;
+	}
+	*known = page;
+	return mt_loader_read(at, ret_entry, sizeof(*ret_entry));
+}
+
+/* The entry of the module with this dynamic section; NULL: none, and nothing is written. */
+static const struct link_map *find_entry(const void *dynamic, struct link_map *ret_entry,
+					 uintptr_t *known)
 {
 	struct r_debug *d = debug_struct();
 	const struct link_map *at = d ? d->r_map : NULL;
 	struct link_map l;
 	for (uint32_t seen = 0; at && seen < MODULES_MAX; seen++, at = l.l_next) {
-		if (mt_loader_read(at, &l, sizeof(l)))
+		if (read_entry(at, &l, known))
 			return NULL;
-		if ((const void *)l.l_ld == dynamic)
-			return l.l_name;
+		if ((const void *)l.l_ld != dynamic)
+			continue;
+		*ret_entry = l;
+		return at;
 	}
 	return NULL;
+}
+
+const char *mt_loader_name(const void *dynamic)
+{
+	uintptr_t known = 0;
+	struct link_map l;
+	return find_entry(dynamic, &l, &known) ? l.l_name : NULL;
+}
+
+uintptr_t mt_loader_find_behind(const void *dynamic, const char *name)
+{
+	uintptr_t known = 0, found = 0;
+	uint32_t hash = mt_module_name_hash(name);
+	struct link_map l;
+	if (!find_entry(dynamic, &l, &known))
+		return 0;
+	for (uint32_t seen = 0; !found && l.l_next && seen < MODULES_MAX; seen++) {
+		struct mt_module_symbols symbols;
+		if (read_entry(l.l_next, &l, &known))
+			return 0;
+		/* its bounds are not known: what lies below its bias is relative */
+		const struct mt_module m = {
+			.lo = l.l_addr, .hi = UINTPTR_MAX, .bias = l.l_addr, .dynamic = l.l_ld};
+		if (mt_module_symbols(&m, &symbols))
+			found = mt_module_find(&symbols, name, hash);
+	}
+	return found;
 }
 
 uintptr_t mt_loader_notifier(void)

@@ -70,6 +70,13 @@ uint32_t mt_loader_search_order(const struct mt_module_list *list,
  */
 const char *mt_loader_name(const void *dynamic);
 
+/*
+ * The first definition of a function in the modules behind that one (of the first namespace), as
+ * mt_module_symbol() finds it, or 0. By the chain alone, without a list of modules: for single
+ * names, and for processes that are left alone.
+ */
+uintptr_t mt_loader_find_behind(const void *dynamic, const char *name);
+
 /* Address of the function that the loader calls on each change of its list, or 0. */
 uintptr_t mt_loader_notifier(void);
 

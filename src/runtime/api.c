@@ -35,7 +35,7 @@ static uint64_t guarded_source_of(const char *file, int line)
 static struct mt_originals *originals(void)
 {
 	struct mt_originals *o = &mt_original[MT_FAMILY_PLAIN];
-	if (!o->malloc)
+	if (!mt_provider.malloc_address) /* not all of them are there yet */
 		mt_provider_resolve();
 	return o;
 }

@@ -19,7 +19,7 @@ typedef struct {
 
 MT_COLD static void *find_cxx(int form)
 {
-	mt_provider_search_again();
+	mt_provider_need(&mt_cxx_original[form]);
 	return __atomic_load_n(&mt_cxx_original[form], __ATOMIC_ACQUIRE);
 }
 

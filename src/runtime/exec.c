@@ -335,7 +335,7 @@ static int not_here(void)
 
 #define NEED(name) \
 	do { \
-		if (!mt_system.name && (mt_provider_resolve() || !mt_system.name)) \
+		if (!MT_PROVIDER_HAS(mt_system.name)) \
 			return not_here(); \
 	} while (0)
 

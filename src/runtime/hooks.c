@@ -17,15 +17,12 @@
 #include "runtime/provider.h"
 
 /* An original that is not there (yet): look again; prefixed names fall back on the plain family. */
-MT_COLD static void find_original(enum mt_family family)
+MT_COLD static void find_original(enum mt_family family, void **slot)
 {
 	void **mine = (void **)&mt_original[family],
 	     **plain = (void **)&mt_original[MT_FAMILY_PLAIN];
-	if (!plain[0])
-		mt_provider_resolve();
-	else
-		mt_provider_search_again();
-	if (family == MT_FAMILY_PLAIN || mine[0])
+	mt_provider_need(slot);
+	if (*slot || family == MT_FAMILY_PLAIN || mine[0])
 		return;
 	for (size_t i = 0; i < sizeof(struct mt_originals) / sizeof(void *); i++)
 		mine[i] = plain[i];
@@ -34,7 +31,7 @@ MT_COLD static void find_original(enum mt_family family)
 #define ORIGINAL(family, name) \
 	({ \
 		if (MT_UNLIKELY(!mt_original[family].name)) \
-			find_original(family); \
+			find_original(family, (void **)&mt_original[family].name); \
 		mt_original[family].name; \
 	})
 

@@ -37,7 +37,7 @@ enum {
 
 #define NEED(name) \
 	do { \
-		if (!mt_system.name && (mt_provider_resolve() || !mt_system.name)) \
+		if (!MT_PROVIDER_HAS(mt_system.name)) \
 			return -1; \
 	} while (0)
 
@@ -115,6 +115,7 @@ static void keep_name(const char *name)
 static void restrict_to(enum mt_sandbox what)
 {
 	struct mt_thread *t;
+	mt_provider_resolve(); /* nothing is looked up from then on */
 	if (what == MT_SANDBOX_NO_CALLS && mt_rt.sandboxed < what &&
 	    mt_enter(&t) == MT_ENTER_TRACK) {
 		mt_storage_reserve(); /* the last chance */
@@ -134,6 +135,7 @@ static void prepare_for(int option, unsigned long arg, unsigned long filter)
 	else if (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_FILTER && filter)
 		restrict_to(MT_SANDBOX_NO_CALLS);
 	else if (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_STRICT) {
+		mt_provider_resolve();
 		mt_rt_stop(); /* not even the clock may be read from then on */
 		mt_thread_set_self(NULL);
 	} else if (option == PR_SET_TSC && arg == PR_TSC_SIGSEGV) {

@@ -289,7 +289,7 @@ static void *do_mmap(mmap_function original, void *addr, size_t len, int prot, i
 MT_PUBLIC void *mmap(void *addr, size_t len, int prot, int flags, int fd, int64_t off);
 MT_PUBLIC void *mmap(void *addr, size_t len, int prot, int flags, int fd, int64_t off)
 {
-	if (MT_UNLIKELY(!mt_system.mmap) && mt_provider_resolve())
+	if (!MT_PROVIDER_HAS(mt_system.mmap))
 		return MAP_FAILED_POINTER;
 	return do_mmap(mt_system.mmap, addr, len, prot, flags, fd, off, MT_CALLER());
 }
@@ -297,16 +297,17 @@ MT_PUBLIC void *mmap(void *addr, size_t len, int prot, int flags, int fd, int64_
 MT_PUBLIC void *mmap64(void *addr, size_t len, int prot, int flags, int fd, int64_t off);
 MT_PUBLIC void *mmap64(void *addr, size_t len, int prot, int flags, int fd, int64_t off)
 {
-	if (MT_UNLIKELY(!mt_system.mmap) && mt_provider_resolve())
+	if (!MT_PROVIDER_HAS(mt_system.mmap64) && MT_PROVIDER_HAS(mt_system.mmap))
+		mt_system.mmap64 = mt_system.mmap; /* a libc without such names */
+	if (!mt_system.mmap64)
 		return MAP_FAILED_POINTER;
-	mmap_function original = mt_system.mmap64 ? mt_system.mmap64 : mt_system.mmap;
-	return do_mmap(original, addr, len, prot, flags, fd, off, MT_CALLER());
+	return do_mmap(mt_system.mmap64, addr, len, prot, flags, fd, off, MT_CALLER());
 }
 
 MT_PUBLIC int munmap(void *addr, size_t len);
 MT_PUBLIC int munmap(void *addr, size_t len)
 {
-	if (MT_UNLIKELY(!mt_system.munmap) && mt_provider_resolve())
+	if (!MT_PROVIDER_HAS(mt_system.munmap))
 		return -1;
 	struct mt_thread *t = begin(MT_HEAP_MMAP);
 	/* before the call: another thread may get the address at once. A refused munmap (address
@@ -324,7 +325,7 @@ MT_PUBLIC void *mremap(void *old, size_t old_len, size_t new_len, int flags, voi
 {
 	struct mt_caller caller = MT_CALLER();
 	int known = 0;
-	if (MT_UNLIKELY(!mt_system.mremap) && mt_provider_resolve())
+	if (!MT_PROVIDER_HAS(mt_system.mremap))
 		return MAP_FAILED_POINTER;
 	/* asked before the call: after it the old place may be another thread's. A file's mapping
 	   is no heap, wherever it moves. */
@@ -365,7 +366,7 @@ MT_PUBLIC void *sbrk(intptr_t increment);
 MT_PUBLIC void *sbrk(intptr_t increment)
 {
 	struct mt_caller caller = MT_CALLER();
-	if (MT_UNLIKELY(!mt_system.sbrk) && mt_provider_resolve())
+	if (!MT_PROVIDER_HAS(mt_system.sbrk))
 		return MAP_FAILED_POINTER;
 	void *p = mt_system.sbrk(increment);
 	struct mt_thread *t = begin(MT_HEAP_BRK);
@@ -381,7 +382,7 @@ MT_PUBLIC int brk(void *addr);
 MT_PUBLIC int brk(void *addr)
 {
 	struct mt_caller caller = MT_CALLER();
-	if (MT_UNLIKELY(!mt_system.brk) && mt_provider_resolve())
+	if (!MT_PROVIDER_HAS(mt_system.brk))
 		return -1;
 	long before = mt_sys1(__NR_brk, 0);
 	int err = mt_system.brk(addr);

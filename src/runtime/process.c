@@ -132,11 +132,11 @@ static int begin(const struct mt_start_block *block)
 
 /*
  * What this process is to do: by its environment, or by the configuration file, which then takes
- * the environment's place in *block. 0; -EINVAL: nothing, and what there is to say was said.
+ * the environment's place in *block. 0; -EINVAL: nothing, and *error is what there is to say. Most
+ * processes of a system that loads us everywhere end here: nothing is looked up before.
  */
-static int read_wishes(struct mt_start_block *block)
+static int read_wishes(struct mt_start_block *block, char *error, size_t bytes)
 {
-	char error[256];
 	int err = 0, is_listed = 0;
 	error[0] = 0;
 #ifdef MT_BUILD_WRAP
@@ -144,7 +144,7 @@ static int read_wishes(struct mt_start_block *block)
 	if (mt_loader_is_secure(block->auxv))
 		err = -MT_EINVAL;
 #else
-	enum mt_programs_say say = mt_programs_ask(block, error, sizeof(error));
+	enum mt_programs_say say = mt_programs_ask(block, error, bytes);
 	is_listed = say == MT_PROGRAMS_LISTED;
 	if (is_listed)
 		block->envp = mt_programs_envp();
@@ -152,15 +152,24 @@ static int read_wishes(struct mt_start_block *block)
 		err = -MT_EINVAL;
 #endif
 	if (!err)
-		err = mt_options_read(block->envp, &mt_rt.options, error, sizeof(error));
-	/* a program that others have listed does not print their mistakes */
-	if (err && !is_listed && error[0])
-		mt_sys_write(2, error, mt_str_len(error));
+		err = mt_options_read(block->envp, &mt_rt.options, error, bytes);
+	if (is_listed) /* a program that others have listed does not print their mistakes */
+		error[0] = 0;
 #ifndef MT_BUILD_WRAP
 	if (!err && is_listed)
 		mt_programs_finish(&mt_rt.options);
 #endif
+	if (!err && mt_rt.options.wishes.mode == MT_MODE_OFF)
+		err = -MT_EINVAL;
 	return err;
+}
+
+/* The originals. -EBUSY: by another path another copy is here, as by LD_PRELOAD and
+ * /etc/ld.so.preload, and does what there is to do. */
+static int find_originals(void)
+{
+	int err = mt_provider_resolve();
+	return !err && mt_provider.is_second ? -MT_EBUSY : err;
 }
 
 /* What is asked for by LIBC_DEBUG_MALLOC_OPTIONS. 0, or a negative errno value: it is wrong. */
@@ -180,20 +189,21 @@ static int start(void)
 {
 	struct mt_start_block block;
 	static struct mt_check_options check; /* too large for small stacks */
-	int err = mt_provider_resolve();
-	if (err)
-		return err;
-	if (mt_provider.is_second) /* by another path: LD_PRELOAD and /etc/ld.so.preload, say */
-		return -MT_EBUSY;
-	err = mt_loader_start_block(&block);
+	char error[256];
+	int err = mt_loader_start_block(&block);
 	if (err)
 		return err;
 	char **environment MT_UNUSED = block.envp;
-	err = read_wishes(&block);
-	if (err)
+	err = read_wishes(&block, error, sizeof(error));
+	if (err && !error[0])
 		return err;
-	if (mt_rt.options.wishes.mode == MT_MODE_OFF)
-		return -MT_EINVAL;
+	int unfit = find_originals();
+	if (unfit)
+		return unfit;
+	if (err) {
+		mt_sys_write(2, error, mt_str_len(error));
+		return err;
+	}
 	err = choose_check(&block, &check);
 	if (err)
 		return err;
@@ -266,6 +276,15 @@ MT_COLD void mt_rt_start(void)
 	if (mt_check.state != MT_CHECK_ON)
 		mt_check_is_not_wanted();
 	begun(err ? MT_RT_OFF : MT_RT_ON);
+}
+
+MT_COLD void mt_rt_start_early(void)
+{
+	if (mt_rt.phase != MT_RT_COLD)
+		return;
+	uint64_t signals = block_signals();
+	mt_rt_start();
+	restore_signals(signals);
 }
 
 void mt_rt_stop(void)
@@ -500,7 +519,7 @@ static int after_fork(int pid, uint32_t before)
 MT_PUBLIC int fork(void);
 MT_PUBLIC int fork(void)
 {
-	if (!mt_system.fork && mt_provider_resolve())
+	if (!MT_PROVIDER_HAS(mt_system.fork))
 		return -1;
 	struct mt_caller caller = MT_CALLER();
 	uint32_t before = before_fork(&caller);
@@ -510,7 +529,7 @@ MT_PUBLIC int fork(void)
 MT_PUBLIC int _Fork(void);
 MT_PUBLIC int _Fork(void)
 {
-	if (!mt_system.fork_plain && mt_provider_search_again())
+	if (!MT_PROVIDER_HAS(mt_system.fork_plain))
 		return -1;
 	struct mt_caller caller = MT_CALLER();
 	uint32_t before = before_fork(&caller);
@@ -520,18 +539,18 @@ MT_PUBLIC int _Fork(void)
 enum { DEEP_BIND = 8 }; /* RTLD_DEEPBIND */
 
 /* Module changes where the loader's notifier could not be patched: jumps, no frame of ours. */
-#define NOTE_CHANGE() \
+#define NOTE_CHANGE(name) \
 	do { \
 		if (!mt_rt.notifier_patched) \
 			mt_modules_expect_change(); \
-		if (!mt_system.dlopen) \
-			mt_provider_resolve(); \
+		if (!mt_system.name) \
+			mt_provider_need((void **)&mt_system.name); \
 	} while (0)
 
 MT_PUBLIC void *dlopen(const char *file, int mode);
 MT_PUBLIC void *dlopen(const char *file, int mode)
 {
-	NOTE_CHANGE();
+	NOTE_CHANGE(dlopen);
 	if (MT_UNLIKELY(mode & DEEP_BIND)) /* it frees with the allocator's own free */
 		mt_guard_stop();
 	return mt_system.dlopen(file, mode);
@@ -540,7 +559,7 @@ MT_PUBLIC void *dlopen(const char *file, int mode)
 MT_PUBLIC void *dlmopen(long space, const char *file, int mode);
 MT_PUBLIC void *dlmopen(long space, const char *file, int mode)
 {
-	NOTE_CHANGE();
+	NOTE_CHANGE(dlmopen);
 	if (MT_UNLIKELY(mode & DEEP_BIND))
 		mt_guard_stop();
 	return mt_system.dlmopen(space, file, mode);
@@ -549,7 +568,7 @@ MT_PUBLIC void *dlmopen(long space, const char *file, int mode)
 MT_PUBLIC int dlclose(void *handle);
 MT_PUBLIC int dlclose(void *handle)
 {
-	NOTE_CHANGE();
+	NOTE_CHANGE(dlclose);
 	return mt_system.dlclose(handle);
 }
 #endif
@@ -557,10 +576,7 @@ MT_PUBLIC int dlclose(void *handle)
 /* Starts early even in a program that never allocates, and reports late. */
 __attribute__((constructor)) static void at_load(void)
 {
-	uint64_t signals = block_signals();
-	if (mt_rt.phase == MT_RT_COLD)
-		mt_rt_start();
-	restore_signals(signals);
+	mt_rt_start_early();
 }
 
 __attribute__((destructor)) static void at_exit(void)

@@ -87,11 +87,14 @@ static int has_library(const char *list, struct mt_program_text base, int commen
 	return 0;
 }
 
-/* The text of a file, NUL-terminated: its length, or a negative errno value. */
-static long read_all(int fd, char *buf, size_t bytes)
+/*
+ * The text of a file, NUL-terminated: its length, or a negative errno value. most: where it ended a
+ * moment ago, or more.
+ */
+static long read_all(int fd, char *buf, size_t bytes, size_t most)
 {
 	size_t len = 0;
-	while (len < bytes) {
+	while (len < bytes && len < most) {
 		long n = mt_sys_read(fd, buf + len, bytes - len);
 		if (n == -MT_EINTR)
 			continue;
@@ -122,25 +125,27 @@ static enum way way_here(char **envp)
 		return WAY_LINKED;
 	if (fd < 0)
 		return WAY_SYSTEM;
-	long n = read_all((int)fd, list, sizeof(list));
+	long n = read_all((int)fd, list, sizeof(list), sizeof(list));
 	mt_sys_close((int)fd);
 	return n < 0 || !base.len || has_library(list, base, 1) ? WAY_SYSTEM : WAY_LINKED;
 }
 
 /* --- the file --- */
 
-/* 0: a plain file that only root (or `owner`) may change; else a negative errno value. */
-static int is_trusted(int fd, uint32_t owner)
+/*
+ * The length of a plain file that only root (or `owner`) may change; else a negative errno value.
+ */
+static long trusted_bytes(int fd, uint32_t owner)
 {
 	struct statx s;
 	long err = mt_sys6(__NR_statx, fd, (long)"", AT_EMPTY_PATH,
 			   STATX_TYPE | STATX_MODE | STATX_UID | STATX_SIZE, (long)&s, 0);
 	if (err < 0)
-		return (int)err;
+		return err;
 	if ((s.stx_mode & TYPE_MASK) != TYPE_REGULAR || (s.stx_mode & WRITABLE_BY_OTHERS) ||
 	    (s.stx_uid && s.stx_uid != owner))
 		return -MT_EPERM;
-	return s.stx_size >= sizeof(programs.file) ? -MT_EFBIG : 0;
+	return s.stx_size >= sizeof(programs.file) ? -MT_EFBIG : (long)s.stx_size;
 }
 
 /* Reads programs.path: the length, or a negative errno value. A symbolic link is not followed. */
@@ -150,9 +155,9 @@ static long read_file(uint32_t owner)
 			      MT_O_RDONLY | MT_O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd < 0)
 		return fd;
-	long n = is_trusted((int)fd, owner);
-	if (!n)
-		n = read_all((int)fd, programs.file, sizeof(programs.file));
+	long n = trusted_bytes((int)fd, owner);
+	if (n >= 0)
+		n = read_all((int)fd, programs.file, sizeof(programs.file), (size_t)n);
 	mt_sys_close((int)fd);
 	return n;
 }
@@ -276,7 +281,7 @@ enum mt_programs_say mt_programs_ask(const struct mt_start_block *block, char *e
 		asked = mt_loader_env(block->envp, "MEMTRACK_CONFIG");
 	}
 	programs.path = asked && *asked ? asked : MT_PROGRAMS_PATH;
-	long len = read_file(asked && *asked ? (uint32_t)mt_sys0(__NR_geteuid) : 0);
+	long len = read_file(asked && *asked ? (uint32_t)mt_loader_auxv(block->auxv, AT_EUID) : 0);
 	if (len == -MT_ENOENT && way == WAY_PRELOAD && !(asked && *asked))
 		return MT_PROGRAMS_ENVIRONMENT;
 	if (len < 0 && asked && *asked)

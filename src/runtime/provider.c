@@ -15,7 +15,10 @@ uint8_t mt_cxx_own[MT_CXX_COUNT];
 struct mt_provider_info mt_provider;
 
 #ifndef MT_BUILD_WRAP
-enum { ORDER_MAX = 1024 };
+enum { ORDER_MAX = 1024, NAME_MAX_BYTES = 64 };
+
+/* Our dynamic section: how the loader's list names us. */
+extern const Elf64_Dyn _DYNAMIC[] MT_HIDDEN;
 
 static const char *const malloc_names[] = {
 	"malloc",
@@ -135,6 +138,14 @@ static int is_here(const struct search *s, const char *prefix)
 	return 0;
 }
 
+static void family_name(enum mt_family family, size_t i, char *buf)
+{
+	struct mt_fmt f;
+	mt_fmt_init(&f, buf, NAME_MAX_BYTES);
+	mt_fmt_str(&f, prefixes[family]);
+	mt_fmt_str(&f, malloc_names[i]);
+}
+
 static void resolve_family(const struct search *s, enum mt_family family)
 {
 	void **slot = (void **)&mt_original[family];
@@ -142,13 +153,10 @@ static void resolve_family(const struct search *s, enum mt_family family)
 	if (family != MT_FAMILY_PLAIN && !is_here(s, prefixes[family]))
 		return;
 	for (size_t i = 0; i < MT_ARRAY_LEN(malloc_names); i++) {
-		char name[64];
-		struct mt_fmt f;
+		char name[NAME_MAX_BYTES];
 		if (__atomic_load_n(&slot[i], __ATOMIC_ACQUIRE))
 			continue;
-		mt_fmt_init(&f, name, sizeof(name));
-		mt_fmt_str(&f, prefixes[family]);
-		mt_fmt_str(&f, malloc_names[i]);
+		family_name(family, i, name);
 		uintptr_t at = find(s, name, &where);
 		if (!at && mt_str_equal(name, "tc_malloc_usable_size"))
 			at = find(s, "tc_malloc_size", &where);
@@ -295,11 +303,58 @@ int mt_provider_resolve(void)
 #endif
 
 #ifndef MT_BUILD_WRAP
+static void copy_name(const char *name, char *buf)
+{
+	struct mt_fmt f;
+	mt_fmt_init(&f, buf, NAME_MAX_BYTES);
+	mt_fmt_str(&f, name);
+}
+
+/* Which name a place in our tables is for; "": it is none of theirs. */
+static void name_of_slot(void *const *slot, char *buf)
+{
+	size_t at = (size_t)(slot - (void *const *)mt_original);
+	*buf = 0;
+	if (slot >= (void *const *)mt_original && at < MT_FAMILY_COUNT * MT_ARRAY_LEN(malloc_names))
+		family_name((enum mt_family)(at / MT_ARRAY_LEN(malloc_names)),
+			    at % MT_ARRAY_LEN(malloc_names), buf);
+	at = (size_t)(slot - (void *const *)&mt_system);
+	if (slot >= (void *const *)&mt_system && at < MT_ARRAY_LEN(system_names))
+		copy_name(system_names[at], buf);
+	at = (size_t)(slot - mt_cxx_original);
+	if (slot >= (void *const *)mt_cxx_original && at < MT_CXX_COUNT)
+		copy_name(cxx_names[at], buf);
+}
+
+/*
+ * A process that is left alone pays for the functions that it calls, not for all of them, and keeps
+ * no lock that a child forked meanwhile would find taken.
+ */
+void mt_provider_need(void **slot)
+{
+	char name[NAME_MAX_BYTES];
+	if (mt_rt.phase == MT_RT_COLD)
+		mt_rt_start_early();
+	if (__atomic_load_n(slot, __ATOMIC_ACQUIRE))
+		return;
+	if (mt_rt.phase == MT_RT_OFF) {
+		name_of_slot(slot, name);
+		void *f = (void *)mt_loader_find_behind(_DYNAMIC, name);
+		if (f) {
+			__atomic_store_n(slot, f, __ATOMIC_RELEASE);
+			return;
+		}
+	}
+	mt_provider_search_again();
+}
+
 void *mt_provider_find(const char *name)
 {
 	const struct mt_module *where;
+	uintptr_t at = mt_rt.phase == MT_RT_OFF ? mt_loader_find_behind(_DYNAMIC, name) : 0;
+	if (at)
+		return (void *)at;
 	struct mt_module_list *list = mt_loader_read_modules(NULL);
-	uintptr_t at = 0;
 	if (!list)
 		return NULL;
 	if (mt_lock(&mt_rt.search_lock)) {
@@ -311,6 +366,12 @@ void *mt_provider_find(const char *name)
 	return (void *)at;
 }
 #else
+void mt_provider_need(void **slot)
+{
+	(void)slot;
+	mt_provider_resolve();
+}
+
 void *mt_provider_find(const char *name)
 {
 	return NULL; /* the program may have no symbol table */

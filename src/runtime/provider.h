@@ -83,6 +83,16 @@ int mt_provider_resolve(void);
 /* Once more, after a library came: fills only what is missing. Same result. */
 int mt_provider_search_again(void);
 
+/*
+ * Fills one of our tables' places that is NULL, if anybody has that function; starts the tracker
+ * first when nothing has done so. In a process that is left alone this one name is looked up, else
+ * all that is missing.
+ */
+void mt_provider_need(void **slot);
+
+#define MT_PROVIDER_HAS(slot) \
+	(MT_LIKELY((slot) != NULL) || (mt_provider_need((void **)&(slot)), (slot) != NULL))
+
 /* The first definition of any name behind us in search order, or NULL. Slow: keep the result. */
 void *mt_provider_find(const char *name);
 

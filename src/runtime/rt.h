@@ -298,6 +298,9 @@ extern volatile uint64_t mt_rt_wipe[] MT_HIDDEN;
  */
 void mt_rt_start(void);
 
+/* The same with signals blocked, and only when nothing has begun it. */
+void mt_rt_start_early(void);
+
 /* First thing in a forked child (and at the first hook after a raw clone): drop the parent's state.
  */
 void mt_rt_child(void);

@@ -257,6 +257,40 @@ static void the_search_order_begins_with_the_program(void **state)
 	drop(list);
 }
 
+/* Which of the loader's modules has an address in it: the name, or NULL. */
+static const char *module_name_at(uintptr_t address)
+{
+	Dl_info info;
+	return dladdr((void *)address, &info) ? info.dli_fname : NULL;
+}
+
+static void a_name_is_found_behind_a_module_only(void **state)
+{
+	uintptr_t in_libc = mt_loader_find_behind(_DYNAMIC, "malloc_usable_size");
+	assert_non_null(in_libc);
+	assert_non_null(strstr(module_name_at(in_libc), "libc.so"));
+	/* not in the libraries behind the one that has it, and not behind nobody */
+	const struct link_map *map = NULL;
+	void *program = dlopen(NULL, RTLD_NOW);
+	assert_int_equal(dlinfo(program, RTLD_DI_LINKMAP, &map), 0);
+	while (map && !strstr(map->l_name, "libc.so"))
+		map = map->l_next;
+	assert_non_null(map);
+	assert_int_equal(mt_loader_find_behind(map->l_ld, "malloc_usable_size"), 0);
+	assert_int_equal(mt_loader_find_behind(&map, "malloc_usable_size"), 0);
+	assert_int_equal(mt_loader_find_behind(_DYNAMIC, "no_such_function_anywhere"), 0);
+	assert_string_equal(mt_loader_name(map->l_ld), map->l_name);
+	assert_null(mt_loader_name(&map));
+	void *handle = open_sample("sysv"), *gnu = open_sample("gnu");
+	assert_int_equal(mt_loader_find_behind(_DYNAMIC, "sample_plain"),
+			 (uintptr_t)dlsym(handle, "sample_plain"));
+	dlclose(handle);
+	assert_int_equal(mt_loader_find_behind(_DYNAMIC, "sample_plain"),
+			 (uintptr_t)dlsym(gnu, "sample_plain"));
+	dlclose(gnu);
+	dlclose(program);
+}
+
 static void the_notifier_lies_in_a_module(void **state)
 {
 	struct mt_module_list *list = read_list(NULL);
@@ -369,6 +403,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(modules_of_other_namespaces_are_in_the_list),
 #endif
 		cmocka_unit_test(the_search_order_begins_with_the_program),
+		cmocka_unit_test(a_name_is_found_behind_a_module_only),
 		cmocka_unit_test(the_notifier_lies_in_a_module),
 		cmocka_unit_test(memory_is_read_as_far_as_it_is_there),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

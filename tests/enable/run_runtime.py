@@ -241,6 +241,8 @@ def of_two_copies_of_the_library_one_tracks(b):
         p = b.run([b.subject], b.write("c", SUBJECT), preload=False, env=dict(env, LD_PRELOAD=":".join(copies)))
         b.expect("status and stderr", (p.status, p.err), (7, ""))
         b.expect("state files", len(b.files_of(p.pid)), 1)
+    p = b.run([b.subject], preload=False, env={"MEMTRACK_OPTIONS": "frobnicate", "LD_PRELOAD": ":".join(copies)})
+    b.expect("lines about a mistake", (p.status, p.err.count("\n")), (7, 1))
 
 
 def programs_of_another_libc_are_named_alike(b):
@@ -265,7 +267,37 @@ def the_state_can_be_reported(b):
     b.expect_in("report", "enable_subject", done.stdout)
 
 
-def count_instructions(b, env):
+def each_function_reaches_its_original(b):
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "each.c")
+    for compiler in ("cc", "musl-gcc"):
+        if not shutil.which(compiler):
+            continue
+        program = b.path("each-" + compiler)
+        subprocess.run([compiler, "-O1", "-D_GNU_SOURCE", source, "-o", program, "-pthread", "-ldl"], check=True,
+                       timeout=60)
+        bare = b.run([program], preload=False)
+        b.expect("bare, " + compiler, (bare.status, bare.err, "fails" in bare.out), (7, "", False))
+        for env, config in (({}, b.write("c", "[nobody]\n")), ({"MEMTRACK_MODE": "off"}, None)):
+            p = b.run([program], config, env=env)
+            b.expect("%s with %s" % (compiler, env), (p.status, p.out, p.err), (bare.status, bare.out, bare.err))
+            b.expect_tracked(compiler, p.pid, False)
+
+
+# What /bin/true may cost more when the library is loaded and has nothing to do than with an empty library.
+OWN_INSTRUCTIONS, OWN_CALLS = 30000, 15
+
+
+def empty_library(b):
+    path = b.path("empty.so")
+    subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", "-o", path], check=True, timeout=60)
+    return {"LD_PRELOAD": path}
+
+
+def unlisted(b):
+    return {"LD_PRELOAD": b.lib, "MEMTRACK_CONFIG": b.write("c", "[nobody]\n")}
+
+
+def count_instructions(env):
     done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "/bin/true"],
                           env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True, timeout=120,
                           check=False)
@@ -273,14 +305,31 @@ def count_instructions(b, env):
     return int(found[1]) if found else None
 
 
-def a_program_that_is_not_listed_pays_little(b):
+def count_calls(b, env):
+    options = [x for name, value in env.items() for x in ("-E", name + "=" + value)]
+    log = b.path("calls")
+    done = subprocess.run(["strace", "-o", log, *options, "/bin/true"], env={"PATH": os.environ["PATH"]},
+                          capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        raise Skip("strace counts nothing here: " + done.stderr.strip()[:100])
+    with open(log) as f:
+        return sum(1 for line in f if re.match(r"\w+\(", line))
+
+
+def a_program_that_is_not_listed_pays_few_instructions(b):
     if not shutil.which("valgrind"):
         raise Skip("valgrind is not installed")
-    bare = count_instructions(b, {})
-    off = count_instructions(b, {"LD_PRELOAD": b.lib, "MEMTRACK_CONFIG": b.write("c", "[nobody]\n")})
-    if not bare or not off:
+    empty, off = count_instructions(empty_library(b)), count_instructions(unlisted(b))
+    if not empty or not off:
         raise Skip("valgrind counts nothing here")
-    b.expect("%d instructions more, of which the loader needs most" % (off - bare), off - bare < 250000, True)
+    b.expect("%d instructions more than with an empty library" % (off - empty), off - empty <= OWN_INSTRUCTIONS, True)
+
+
+def a_program_that_is_not_listed_pays_few_system_calls(b):
+    if not shutil.which("strace"):
+        raise Skip("strace is not installed")
+    own = count_calls(b, unlisted(b)) - count_calls(b, empty_library(b))
+    b.expect("%d system calls more than with an empty library" % own, own <= OWN_CALLS, True)
 
 
 sys.exit(main([
@@ -308,5 +357,7 @@ sys.exit(main([
     of_two_copies_of_the_library_one_tracks,
     programs_of_another_libc_are_named_alike,
     the_state_can_be_reported,
-    a_program_that_is_not_listed_pays_little,
+    each_function_reaches_its_original,
+    a_program_that_is_not_listed_pays_few_instructions,
+    a_program_that_is_not_listed_pays_few_system_calls,
 ]))

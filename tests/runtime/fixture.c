@@ -32,6 +32,10 @@ int mt_provider_resolve(void)
 	return 0;
 }
 
+void mt_provider_need(void **slot)
+{
+}
+
 int mt_provider_search_again(void)
 {
 	return 0;
