@@ -6,6 +6,7 @@
 
 #include "analysis/names.h"
 #include "base/alloc.h"
+#include "base/path.h"
 #include "base/units.h"
 #include "core/cc.h"
 #include "formats/mtk_watch.h"
@@ -122,6 +123,14 @@ static const char *reason_of(const char *why)
 	return colon ? colon : why ? why : "";
 }
 
+static bool is_same_place(const struct mt_collect_item *a, const struct mt_collect_item *b)
+{
+	size_t dir = strlen(a->path) - strlen(mt_path_base(a->path));
+
+	return !strcmp(a->program, b->program) && !strncmp(a->path, b->path, dir) &&
+	       !strchr(b->path + dir, '/');
+}
+
 /* Whether an earlier file is kept for the same reason: the list has them all. */
 static bool is_repeated(const struct mt_collection *c, size_t at)
 {
@@ -132,6 +141,30 @@ static bool is_repeated(const struct mt_collection *c, size_t at)
 	return false;
 }
 
+/* Of many processes of one program, with states in one directory, the first is told. */
+static size_t first_alike(const struct mt_collection *c, size_t at)
+{
+	size_t i = 0;
+
+	while (i < at &&
+	       (c->item[i].kind != MT_COLLECTED || !is_same_place(&c->item[i], &c->item[at])))
+		i++;
+	return i;
+}
+
+static void tell_more_collected(const struct mt_collection *c, size_t first)
+{
+	const struct mt_collect_item *item = &c->item[first];
+	size_t more = 0;
+
+	for (size_t i = first + 1; i < c->count; i++)
+		more += c->item[i].kind == MT_COLLECTED && is_same_place(item, &c->item[i]);
+	if (more)
+		mt_complain("%zu more %s of %s %s ended, with %s in that directory, too", more,
+			    more == 1 ? "process" : "processes", item->program,
+			    more == 1 ? "has" : "have", more == 1 ? "its state" : "their states");
+}
+
 static void tell_collected(const struct mt_collection *c)
 {
 	size_t more = 0;
@@ -139,14 +172,16 @@ static void tell_collected(const struct mt_collection *c)
 	for (size_t i = 0; i < c->count; i++) {
 		const struct mt_collect_item *item = &c->item[i];
 
-		if (item->kind == MT_COLLECTED)
+		if (item->kind == MT_COLLECTED && first_alike(c, i) == i) {
 			mt_complain("%s (pid %d) has ended: its state is now in '%s'",
 				    item->program, (int)item->pid, item->path);
-		else if (item->kind == MT_KEPT && is_repeated(c, i))
+			tell_more_collected(c, i);
+		} else if (item->kind == MT_KEPT && is_repeated(c, i)) {
 			more++;
-		else if (item->kind == MT_KEPT)
+		} else if (item->kind == MT_KEPT) {
 			mt_complain("%s (pid %d) has ended: its state stays in '%s': %s",
 				    item->program, (int)item->pid, item->path, item->why);
+		}
 	}
 	if (more)
 		mt_complain("%zu more states stay where they are for the same reason", more);

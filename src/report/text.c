@@ -10,6 +10,7 @@
 #include "base/escape.h"
 #include "base/units.h"
 #include "model/profile.h"
+#include "report/alike.h"
 #include "report/basis.h"
 #include "report/errors.h"
 #include "report/grid.h"
@@ -730,19 +731,30 @@ static int add_shown(const struct mt_report *r, const struct mt_totals *t, struc
 	return code ? code : add_processes(r, out);
 }
 
+/* Of many processes the same is said once. 0 or -ENOMEM. */
+static int add_sentences(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
+{
+	mt_auto(mt_alike) struct mt_alike notes = {0}, caveats = {0};
+	struct stack_context c = {r, out, 0};
+	int code;
+
+	mt_basis_sentences(r, t, mt_alike_add, &notes);
+	mt_report_caveats(r, t, mt_alike_add, &caveats);
+	code = mt_alike_each(&notes, emit_note, &c);
+	return code ? code : mt_alike_each(&caveats, emit_caveat, &c);
+}
+
 int mt_report_text(const struct mt_report *r, struct mt_buf *out, struct mt_err *err)
 {
-	struct stack_context c = {r, out, 0};
 	struct mt_totals t;
 	int code;
 
 	if (mt_report_missing(r))
 		return mt_err_set(err, -EINVAL, "%s", mt_report_missing(r));
 	mt_totals_sum(r->profiles, r->profile_count, &t);
-	mt_basis_sentences(r, &t, emit_note, &c);
-	mt_report_caveats(r, &t, emit_caveat, &c);
-	code = r->show == MT_SHOW_LEAKS || r->show == MT_SHOW_SUMMARY ? mt_errors_text_first(r, out)
-								      : 0;
+	code = add_sentences(r, &t, out);
+	if (!code && (r->show == MT_SHOW_LEAKS || r->show == MT_SHOW_SUMMARY))
+		code = mt_errors_text_first(r, out);
 	if (!code)
 		code = add_shown(r, &t, out, err);
 	return code == -ENOMEM ? mt_err_no_memory(err) : code;

@@ -766,6 +766,12 @@ def a_run_collects_some_of_what_others_left(b):
     b.expect("left by run", 22 <= counts[1] <= 30, True)
     b.expect_in("said", done.stderr, "more directories of states lie around than a run looks at; 'memtrack ps' looks at all")
     b.expect("files", len(b.files()), 31)
+    ps = subprocess.run(["sh", "-c", "for i in $(seq 5); do LD_PRELOAD=%s MEMTRACK_OPTIONS=output=%s/%%p.mtk /bin/true; done" %
+                         (LIBRARY, b.dir)], env=b.env, check=False)
+    b.expect("five", ps.returncode, 0)
+    told = b.run("ps").stderr
+    b.expect("one line of the first", told.count("true (pid "), 1)
+    b.expect_in("and a count", told, "4 more processes of true have ended, with their states in that directory, too")
 
 
 @needs_library

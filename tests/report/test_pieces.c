@@ -11,6 +11,8 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "core/cc.h"
+#include "report/alike.h"
 #include "report/grid.h"
 #include "report/internal.h"
 #include "report/json.h"
@@ -123,11 +125,44 @@ static void every_word_of_the_command_line_has_its_name(void **state)
 	assert_null(mt_sort_name(MT_SORT_AGE + 1));
 }
 
+static void append(void *context, const char *sentence)
+{
+	mt_buf_printf(context, "%s\n", sentence);
+}
+
+static void what_many_processes_say_is_one_line(void **state)
+{
+	static const char *const said[] = {"process 1: began late",
+					   "7 events were lost",
+					   "process 2: lacks 5 of 90 frees",
+					   "process 3: began late",
+					   "7 events were lost",
+					   "process 44: lacks 16 of 90 frees",
+					   "process 5: began late",
+					   "process 6: lacks 5 of 90",
+					   "process x: began late"};
+	mt_auto(mt_alike) struct mt_alike a = {0};
+	mt_auto(mt_buf) struct mt_buf out = {0};
+
+	for (size_t i = 0; i < MT_ARRAY_LEN(said); i++)
+		mt_alike_add(&a, said[i]);
+	assert_int_equal(mt_alike_each(&a, append, &out), 0);
+	assert_string_equal(out.data,
+			    "process 1: began late (and 2 more processes; --json lists all)\n"
+			    "7 events were lost\n"
+			    "process 2: lacks 5 of 90 frees (and 1 more process, with numbers of "
+			    "their own; --json lists all)\n"
+			    "7 events were lost\n"
+			    "process 6: lacks 5 of 90\n"
+			    "process x: began late\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(columns_are_as_wide_as_they_must),
 		cmocka_unit_test(width_counts_characters),
+		cmocka_unit_test(what_many_processes_say_is_one_line),
 		cmocka_unit_test(a_lost_cell_fails_the_grid),
 		cmocka_unit_test(json_is_indented_and_separated),
 		cmocka_unit_test(csv_quotes_what_must_be_quoted),
