@@ -39,6 +39,7 @@ class Bench:
     """One test: a folder of its own, programs, and sentences about what was wrong."""
     def __init__(self, options, work):
         self.options, self.work, self.problems, self.started = options, work, [], []
+        self.began = os.path.getmtime(work)
         self.lib = os.path.join(options.build, "libmemtrack.so")
         self.tool = os.path.join(options.build, "memtrack")
         self.subject = os.path.join(options.build, "tests", "enable", "enable_subject")
@@ -93,9 +94,10 @@ class Bench:
         self.problems.append("%s: no line '%s='" % (p.args, name))
         return None
 
-    @staticmethod
-    def files_of(pid):
-        return sorted(glob.glob("/dev/shm/memtrack-*/%d.*.mtk" % pid) + glob.glob("/tmp/memtrack-*/%d.*.mtk" % pid))
+    def files_of(self, pid):
+        """Its states; not those that an earlier process with the same number left behind."""
+        found = glob.glob("/dev/shm/memtrack-*/%d.*.mtk" % pid) + glob.glob("/tmp/memtrack-*/%d.*.mtk" % pid)
+        return sorted(path for path in found if os.path.getmtime(path) >= self.began)
 
     def state_of(self, pid):
         files = self.files_of(pid)
