@@ -107,6 +107,20 @@ static void fill_pipe(int fd)
 		;
 }
 
+/* The next write to a full pipe waits for its reader. */
+static void stuff_pipe(int fd)
+{
+	fill_pipe(fd);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+}
+
+static void keep_blocks(int count)
+{
+	while (count--)
+		if (!malloc(8))
+			exit(96);
+}
+
 /* 1: it was a word without an argument. */
 static int do_word(const char *word)
 {
@@ -152,6 +166,10 @@ static void do_argument(const char *word, const char *argument)
 		take_all_descriptors(argument);
 	else if (!strcmp(word, "fill"))
 		fill_pipe(n);
+	else if (!strcmp(word, "stuff"))
+		stuff_pipe(n);
+	else if (!strcmp(word, "keep"))
+		keep_blocks(n);
 	else if (!strcmp(word, "work"))
 		begin_work(n);
 	else if (!strcmp(word, "mark"))

@@ -131,6 +131,7 @@ refused("C008 a value for none", "leak_track=12", "value set for option 'leak_tr
 refused("C012 the next word is the value", "backtrace= leak_track", "bad value for option 'backtrace'")
 refused("C014 minus zero", "backtrace=-0", "bad value for option 'backtrace', value must be >= 1: 0")
 refused("C022 too large a guard", "guard=20000", "bad value for option 'guard', value must be <= 16384: 20000")
+refused("no quirks on request", "backtrace aosp_quirks", "unknown option aosp_quirks")
 refused("C148 no abort for a wrong option", "abort_on_error unknown_option", "unknown option unknown_option")
 
 
@@ -401,6 +402,39 @@ def _(bench):
     r.expect_log(DIVIDER, "+++ ALLOCATION %s UNKNOWN POINTER (free)" % r.said["p"], "Backtrace at time of failure:",
                  Frames("double_free", "do_word", "main"), DIVIDER)
     return r
+
+
+def wait_for_write(r):
+    """Until the program waits for the reader of its log: writev is call 20 of x86-64."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with open("/proc/%d/syscall" % r.pid) as f:
+            if f.read().startswith("20 "):
+                return
+        time.sleep(0.01)
+    r.problems.append("it never waited for its log")
+
+
+@test("the look at all live blocks at exit ends after 2 s and says so")
+def _(bench):
+    words = "malloc 100 damage keep 5000 malloc 50 damage %s exit 3"
+    damaged = "+++ ALLOCATION %s SIZE %d HAS A CORRUPTED FRONT GUARD"
+    r = run(bench, words % "", "guard")
+    first, last = r.all("p")
+    r.expect("with time enough", [x for x in r.log if x.startswith(("+++", "Not"))],
+             [damaged % (first, 100), damaged % (last, 50)])
+    if not os.path.exists("/proc/self/syscall"):
+        return r
+    s = Run(bench, words % "stuff 2", "guard").start()
+    wait_for_write(s)
+    time.sleep(2.1)
+    s.end()
+    s.log = log_lines(s.err.lstrip("\0"))
+    s.expect("status", s.status, 3)
+    s.expect("what there was time for", [x for x in s.log if x.startswith(("+++", "Not"))],
+             [damaged % (s.all("p")[0], 100), "Not all live blocks were looked at, in 2 s."])
+    s.problems += r.problems
+    return s
 
 
 @test("C147 a damaged tag of a freed block aborts at exit")
