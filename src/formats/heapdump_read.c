@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -19,10 +18,10 @@
 #include "base/map.h"
 #include "base/search.h"
 #include "formats/heapdump_line.h"
+#include "formats/text_lines.h"
 #include "wire/state.h"
 
 enum {
-	CHUNK_BYTES = 256 << 10,
 	LINE_BYTES_MAX = 4 << 20, /* a longer line is none of a dump */
 	TABLE_MAX = INT32_MAX,    /* entries of one table */
 	VERSION_SURE = 11,        /* from v1.1 on num is what it says */
@@ -59,8 +58,7 @@ struct reader {
 	struct head head;
 	struct doubt doubt;
 	struct counters seen;
-	struct mt_buf text; /* the line that is being read */
-	bool is_too_long;
+	struct mt_text_lines lines;
 	/* heap arrays; the profile's arena takes them over at the end */
 	struct mt_profile_node *node;
 	struct mt_profile_module *module;
@@ -85,7 +83,7 @@ struct reader {
 static void reader_done(struct reader *rd)
 {
 	mt_profile_free(rd->p);
-	mt_buf_done(&rd->text);
+	mt_text_lines_done(&rd->lines);
 	free(rd->node);
 	free(rd->module);
 	free(rd->group);
@@ -723,53 +721,24 @@ static int take_line(struct reader *rd, const char *text)
 	return 0;
 }
 
-static int end_line(struct reader *rd)
+static int take(void *context, const char *text)
 {
-	struct mt_buf *b = &rd->text;
-	int r = 0;
+	struct reader *rd = context;
 
-	rd->line++;
-	if (b->failed)
-		return -ENOMEM;
-	if (rd->is_too_long) {
-		if (!rd->seen.garbage++)
-			rd->seen.garbage_line = rd->line;
-	} else if (b->len) {
-		if (b->data[b->len - 1] == '\r')
-			b->data[--b->len] = 0;
-		/* text ends at a NUL: what is behind it is not looked at */
-		r = take_line(rd, b->data);
-	}
-	mt_buf_truncate(b, 0);
-	rd->is_too_long = false;
-	return r;
-}
-
-static int take_bytes(struct reader *rd, const char *data, size_t len)
-{
-	int r = 0;
-
-	while (len && !r) {
-		const char *end = memchr(data, '\n', len);
-		size_t part = end ? (size_t)(end - data) : len;
-
-		if (rd->text.len + part > LINE_BYTES_MAX)
-			rd->is_too_long = true;
-		if (!rd->is_too_long)
-			mt_buf_add(&rd->text, data, part);
-		if (rd->text.failed)
-			return -ENOMEM;
-		if (end)
-			r = end_line(rd);
-		part += end != NULL;
-		data += part;
-		len -= part;
-	}
-	return r;
+	rd->line = rd->lines.line;
+	/* text ends at a NUL: what is behind it is not looked at */
+	if (text)
+		return take_line(rd, text);
+	if (!rd->seen.garbage++)
+		rd->seen.garbage_line = rd->line;
+	return 0;
 }
 
 static int begin(struct reader *rd)
 {
+	rd->lines.take = take;
+	rd->lines.context = rd;
+	rd->lines.most_bytes = LINE_BYTES_MAX;
 	rd->p = mt_profile_new();
 	if (!rd->p || GROW(rd, node, 0, node_cap) || GROW(rd, site, 0, site_cap))
 		return -ENOMEM;
@@ -781,7 +750,7 @@ static int begin(struct reader *rd)
 
 static int finish(struct reader *rd)
 {
-	int r = rd->text.len || rd->is_too_long ? end_line(rd) : 0;
+	int r = mt_text_lines_end(&rd->lines);
 
 	if (!r)
 		r = place_nodes(rd);
@@ -832,7 +801,7 @@ int mt_heapdump_read_memory(const void *data, size_t len, const char *name,
 	int r = begin(&rd);
 
 	if (!r)
-		r = take_bytes(&rd, data, len);
+		r = mt_text_lines_add(&rd.lines, data, len);
 	return give(&rd, name, r, ret_profile, err);
 }
 
@@ -840,20 +809,12 @@ int mt_heapdump_read_fd(int fd, const char *name, struct mt_profile **ret_profil
 			struct mt_err *err)
 {
 	mt_auto(reader) struct reader rd = {0};
-	mt_auto(free) char *chunk = mt_alloc(CHUNK_BYTES);
-	int r = chunk ? begin(&rd) : -ENOMEM;
+	int number = 0, r = begin(&rd);
 
-	while (!r) {
-		ssize_t got = read(fd, chunk, CHUNK_BYTES);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return mt_err_set_errno(err, errno, "cannot read '%s'", name);
-		if (!got)
-			break;
-		r = take_bytes(&rd, chunk, (size_t)got);
-	}
+	if (!r)
+		r = mt_text_lines_read(&rd.lines, fd, &number);
+	if (number)
+		return mt_err_set_errno(err, number, "cannot read '%s'", name);
 	return give(&rd, name, r, ret_profile, err);
 }
 

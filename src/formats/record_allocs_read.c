@@ -9,14 +9,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "base/units.h"
+#include "formats/text_lines.h"
 
-enum { CHUNK_BYTES = 1 << 16, LINE_BYTES_MAX = 4096 };
+enum { LINE_BYTES_MAX = 4096 };
 
 struct block {
 	uint64_t size;
@@ -31,8 +31,7 @@ struct reader {
 	struct block *block;   /* owned; [0] unused */
 	size_t blocks, block_cap;
 	uint32_t free_block;
-	struct mt_buf text; /* of the line that is not complete */
-	uint64_t offset;    /* where it begins */
+	struct mt_text_lines lines;
 	struct mt_err *err;
 };
 
@@ -40,7 +39,7 @@ static void reader_done(struct reader *rd)
 {
 	mt_map_done(&rd->at);
 	mt_map_done(&rd->threads);
-	mt_buf_done(&rd->text);
+	mt_text_lines_done(&rd->lines);
 	free(rd->block);
 }
 MT_AUTO_DEFINE_INPLACE(reader, struct reader, reader_done)
@@ -179,7 +178,7 @@ static int take_line(struct reader *rd, const char *text)
 
 	if (r) {
 		if (rd->err)
-			rd->err->offset = rd->offset;
+			rd->err->offset = rd->lines.offset;
 		return r;
 	}
 	s->lines++;
@@ -200,49 +199,27 @@ static int take_line(struct reader *rd, const char *text)
 	return is_new && l.pointer ? add_block(rd, l.pointer, given_bytes(&l)) : 0;
 }
 
-static int end_line(struct reader *rd)
+static int take(void *context, const char *text)
 {
-	struct mt_buf *b = &rd->text;
-	int r = b->failed ? -ENOMEM : 0;
-	size_t len = b->len;
+	struct reader *rd = context;
 
-	if (!r && len > LINE_BYTES_MAX)
-		r = mt_err_set_at(rd->err, -EBADMSG, rd->offset, "a line is longer than %d bytes",
-				  LINE_BYTES_MAX);
-	if (!r && len && b->data[len - 1] == '\r')
-		b->data[--b->len] = 0;
-	if (!r && b->len)
-		r = take_line(rd, b->data);
-	mt_buf_truncate(b, 0);
-	return r;
+	if (text)
+		return take_line(rd, text);
+	return mt_err_set_at(rd->err, -EBADMSG, rd->lines.offset, "a line is longer than %d bytes",
+			     LINE_BYTES_MAX);
 }
 
-static int take_bytes(struct reader *rd, const char *data, size_t len)
+static void begin(struct reader *rd)
 {
-	int r = 0;
-
-	while (len && !r) {
-		const char *end = memchr(data, '\n', len);
-		size_t part = end ? (size_t)(end - data) : len;
-		size_t room = LINE_BYTES_MAX + 1 - MT_MIN(rd->text.len, LINE_BYTES_MAX + 1);
-		uint64_t next = rd->offset + rd->text.len + part + 1;
-
-		mt_buf_add(&rd->text, data, MT_MIN(part, room));
-		if (end || rd->text.len > LINE_BYTES_MAX)
-			r = end_line(rd);
-		if (end)
-			rd->offset = next;
-		part += end != NULL;
-		data += part;
-		len -= part;
-	}
-	return r;
+	rd->lines.take = take;
+	rd->lines.context = rd;
+	rd->lines.most_bytes = LINE_BYTES_MAX;
 }
 
 static int give(struct reader *rd, const char *name, int r, struct mt_record_allocs_stats *ret)
 {
 	if (!r)
-		r = end_line(rd);
+		r = mt_text_lines_end(&rd->lines);
 	if (!r && !rd->s.lines)
 		return mt_err_set(rd->err, -EBADMSG, "'%s' has no lines of record_allocs", name);
 	if (r == -ENOMEM)
@@ -260,27 +237,20 @@ int mt_record_allocs_read_memory(const void *data, size_t len, const char *name,
 {
 	mt_auto(reader) struct reader rd = {.err = err};
 
-	return give(&rd, name, take_bytes(&rd, data, len), ret_stats);
+	begin(&rd);
+	return give(&rd, name, mt_text_lines_add(&rd.lines, data, len), ret_stats);
 }
 
 int mt_record_allocs_read_fd(int fd, const char *name, struct mt_record_allocs_stats *ret_stats,
 			     struct mt_err *err)
 {
 	mt_auto(reader) struct reader rd = {.err = err};
-	mt_auto(free) char *chunk = mt_alloc(CHUNK_BYTES);
-	int r = chunk ? 0 : -ENOMEM;
+	int number;
 
-	while (!r) {
-		ssize_t got = read(fd, chunk, CHUNK_BYTES);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return mt_err_set_errno(err, errno, "cannot read '%s'", name);
-		if (!got)
-			break;
-		r = take_bytes(&rd, chunk, (size_t)got);
-	}
+	begin(&rd);
+	int r = mt_text_lines_read(&rd.lines, fd, &number);
+	if (number)
+		return mt_err_set_errno(err, number, "cannot read '%s'", name);
 	return give(&rd, name, r, ret_stats);
 }
 
