@@ -244,7 +244,8 @@ static void describe(const struct search *s)
 				    find(s, "__lsan_do_leak_check", &asan) ||
 				    find(s, "__msan_init", &asan) ||
 				    find(s, "__hwasan_init", &asan);
-	/* a question about a block that is gone is an error to them, one while they start ends them */
+	/* a question about a block that is gone is an error to them, one while they start ends them
+	 */
 	mt_rt.no_sizes = mt_provider.has_sanitizer;
 	mt_provider.asan_follows = s->self_at + 1 < s->count && is_asan(s->order[s->self_at + 1]);
 }
