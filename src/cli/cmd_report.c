@@ -136,7 +136,9 @@ const struct mt_command mt_cmd_report = {
 		"in place of its state file. With --at the report is as if it had been made at "
 		"that moment "
 		"of the run, which must not lie behind its end; peaks are those up to there, exact also with threads, to the coarse "
-		"time's unit of about a millisecond. Mappings, the program break and custom heaps "
+		"time's unit of about a millisecond (a thread that allocates much reads the "
+		"clock once in 16 events: the first 15 after a pause may seem to lie before it). "
+		"Mappings, the program break and custom heaps "
 		"are not in a recording and are left out then, but for --at=end.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-run(1), memtrack-diff(1), memtrack-timeline(1), mtk(5), "

@@ -12,7 +12,7 @@
 #include "core/clock.h"
 #include "core/sys.h"
 
-enum { SHIFT_ASSUMED = 21, SHIFT_MAX = 40 };
+enum { SHIFT_ASSUMED = 21, SHIFT_MAX = 40, MARK_SHORT_NS = 1000000000 };
 
 #if defined(__x86_64__)
 enum { OWN_ARCH = MT_ARCH_X86_64 };
@@ -88,6 +88,8 @@ void mt_mtk_time_init(struct mt_mtk_time *t, const struct mt_state_header *h, bo
 	if (h->tick_mark) {
 		if (take_pair(t, h, h->mono_mark_ns, h->tick_mark)) {
 			t->mark_ns = t->clock.mono_delta_ns;
+			if (own_machine && t->mark_ns < MARK_SHORT_NS) /* the longer, the truer */
+				take_pair(t, h, mt_mtk_time_mono_ns(), mt_clock_ticks());
 			return;
 		}
 		t->damaged = true;

@@ -171,8 +171,7 @@ MT_INLINE int wants_stack(size_t size)
 
 MT_INLINE void enter_without_stack(struct mt_thread *t, const void *p, size_t size)
 {
-	if (MT_UNLIKELY(!t->until_tick || !--t->until_tick))
-		mt_thread_tick(t);
+	mt_thread_event(t);
 	if (MT_UNLIKELY(!mt_fast_alloc_bare(t, (uint64_t)p, size)))
 		mt_record_without_stack(t, p, size);
 }
@@ -564,7 +563,7 @@ MT_NOINLINE static int hold_back(struct mt_thread *t, const struct mt_use *use,
 		.alloc_call = b->alloc_call,
 		.alloc_cell = b->cell,
 		.pid = mt_rt.pid,
-		.free = mt_actor(t, node),
+		.free = mt_actor_of_event(t, node),
 	};
 	return mt_quarantine_add(t, &h);
 }

@@ -7,6 +7,7 @@
 #include "runtime/check_report.h"
 #include "runtime/sites.h"
 #include "runtime/storage.h"
+#include "runtime/thread.h"
 
 enum { STACK_TAG = 0xff /* of the stacks of frees and accesses: no site's */ };
 
@@ -16,7 +17,7 @@ void mt_errors_begin(void)
 	mt_storage_take(MT_REGION_DAMAGE, 1);
 }
 
-struct mt_state_actor mt_actor(const struct mt_thread *t, uint32_t node)
+struct mt_state_actor mt_actor_of_event(const struct mt_thread *t, uint32_t node)
 {
 	struct mt_state_actor a = {.node = node};
 	if (mt_rt.phase == MT_RT_ON)
@@ -28,6 +29,13 @@ struct mt_state_actor mt_actor(const struct mt_thread *t, uint32_t node)
 		a.tid = (uint32_t)mt_sys_gettid();
 	}
 	return a;
+}
+
+struct mt_state_actor mt_actor(const struct mt_thread *t, uint32_t node)
+{
+	if (mt_rt.phase == MT_RT_ON)
+		mt_thread_read_clock();
+	return mt_actor_of_event(t, node);
 }
 
 struct mt_state_actor mt_actor_here(const struct mt_state_actor *a, int pid)

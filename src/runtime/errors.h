@@ -9,8 +9,11 @@
 /* Element 0 of the tables, and room before it is needed. Start-up, and in a forked child. */
 void mt_errors_begin(void);
 
-/* The calling thread and its stack; t may be NULL. */
+/* The calling thread and its stack, at the present moment; t may be NULL. */
 struct mt_state_actor mt_actor(const struct mt_thread *t, uint32_t node);
+
+/* The same, of an event that was recorded just now: the coarse time is right already. */
+struct mt_state_actor mt_actor_of_event(const struct mt_thread *t, uint32_t node);
 
 /* What another process's tables called so has no name in ours. */
 struct mt_state_actor mt_actor_here(const struct mt_state_actor *a, int pid);

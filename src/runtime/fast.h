@@ -203,7 +203,7 @@ MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address, enum mt_fast_m
 	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
 	struct mt_state_live *l = &mt_rt.live[r];
 	/* 0: not known; negative: MT_SLOT_SAMPLED */
-	if (MT_UNLIKELY((int32_t)r <= 0 || l->place != address || t->free_count >= MT_SHARE_ABOVE))
+	if (MT_UNLIKELY((int32_t)r <= 0 || l->place != address || t->free_count >= t->free_slow_at))
 		return 0;
 	struct mt_state_cell *c = &mt_rt.cells[l->cell];
 	/* another thread's block, whose counters are its own; or no cell (cell 0 is no thread's) */
@@ -269,7 +269,7 @@ MT_INLINE int mt_fast_free_bare(struct mt_thread *t, uint32_t *slot, uint32_t r)
 	struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
 	struct mt_state_live *l = &mt_rt.live[r];
 	uint64_t freed = sum->freed_bytes + l->size;
-	if (MT_UNLIKELY(l->cell || t->free_count >= MT_SHARE_ABOVE ||
+	if (MT_UNLIKELY(l->cell || t->free_count >= t->free_slow_at ||
 			(!__atomic_load_n(&mt_rt.single, __ATOMIC_ACQUIRE) &&
 			 mt_is_step((int64_t)(sum->bytes - freed), row->published))))
 		return 0;

@@ -134,6 +134,7 @@ static uint32_t add_row(const struct mt_module *m, uint32_t generation)
 	row->hi = m->hi;
 	row->bias = m->bias;
 	row->generation = generation;
+	mt_thread_read_clock();
 	row->loaded_unit = (uint32_t)mt_rt.hdr->now_unit;
 	row->build_id_bytes = m->build_id_bytes;
 	mt_mem_copy(row->build_id, m->build_id, m->build_id_bytes);
@@ -155,6 +156,7 @@ static uint32_t add_row(const struct mt_module *m, uint32_t generation)
 static void mark_gone(const struct mt_module_list *old, const struct mt_module_list *list)
 {
 	struct mt_state_module *rows = mt_storage_base(MT_REGION_MODULES);
+	mt_thread_read_clock();
 	uint32_t unit = (uint32_t)mt_rt.hdr->now_unit;
 	for (uint32_t i = 0; old && i < old->count; i++) {
 		const struct mt_module *m = mt_module_list_find(list, old->m[i].lo);

@@ -587,6 +587,7 @@ __attribute__((destructor)) static void at_exit(void)
 	if (mt_enter(&t) == MT_ENTER_TRACK) { /* what the last captures did not see */
 		mt_modules_refresh();
 		mt_thread_tick(t);
+		mt_storage_mark_time();
 		mt_leave(t);
 	}
 	mt_exit_report();

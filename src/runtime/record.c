@@ -418,8 +418,7 @@ void *mt_record_alloc(struct mt_thread *t, void *p, size_t size, enum mt_state_c
 {
 	if (MT_UNLIKELY(t->light))
 		return record_light(t, p, size, call, caller, source);
-	if (!t->until_tick || !--t->until_tick)
-		mt_thread_tick(t);
+	mt_thread_event(t);
 	if (MT_UNLIKELY(!is_wanted(size))) {
 		count_filtered(t, (uint64_t)p, size);
 		return p;
@@ -443,7 +442,17 @@ void *mt_record_malloc(struct mt_thread *t, void *p, size_t size, uintptr_t sp, 
 		       uintptr_t fp)
 {
 	struct mt_caller caller = {sp, ra, fp};
-	return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, &caller, 0);
+	if (MT_UNLIKELY(!p || t->until_tick || t->settle || mt_control_changed(t) || t->light ||
+			!mt_recording() || !mt_is_plain(size)))
+		return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, &caller, 0);
+	/* only the clock was due */
+	mt_thread_tick(t);
+	uint32_t *slot = mt_fast_slot((uint64_t)p),
+		 cell = find_cell(t, t->tag + MT_CALL_MALLOC, 0, &caller);
+	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_ANY)))
+		count_in_cell(t, (uint64_t)p, size, cell);
+	mt_leave(t);
+	return p;
 }
 
 void *mt_record_malloc_unknown(struct mt_thread *t, void *p, size_t size, uintptr_t sp,
@@ -569,6 +578,10 @@ void mt_record_gone(struct mt_thread *t, const struct mt_gone *gone, int is_real
 	struct mt_state_totals *sum = &t->row->totals[MT_CLASS_MALLOC];
 	const struct mt_state_regime *regime = regime_of(gone->cell);
 	uint32_t cell = gone->cell;
+	if (regime) /* rare: a sample */
+		mt_thread_read_clock();
+	else
+		mt_thread_event(t);
 	if (mt_rt.cells[cell].thread != t->number) {
 		cell = foreign_cell(t, cell);
 	} else if (!is_realloc && is_temporary(t, gone, regime != NULL)) {
@@ -845,6 +858,7 @@ void mt_record_mapping_gone(struct mt_thread *t, uint32_t heap, uint32_t cell, u
 			    uint32_t unit, int whole)
 {
 	struct mt_state_totals *sum = &t->row->totals[class_of(heap)];
+	mt_thread_read_clock();
 	sum->frees += (uint64_t)whole;
 	sum->freed_bytes += size;
 	if (mt_rt.cells[cell].thread != t->number)
@@ -888,6 +902,7 @@ void mt_record_custom_free(struct mt_thread *t, uint32_t heap, const void *p)
 		return;
 	}
 	const struct mt_state_regime *regime = regime_of(l.cell);
+	mt_thread_read_clock();
 	if (regime)
 		mt_filter_remove((uint64_t)p);
 	uint32_t cell = l.cell;

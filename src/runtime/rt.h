@@ -37,7 +37,13 @@ enum {
 	MT_CHUNK_RECORDS = 128,
 	MT_DEFERRED_MAX = 64,
 	MT_PEAK_STEP = 65536,
+	/* The clock is read once in so many events by a thread that is brisk: so many came one by
+	 * one with less than QUIET_UNITS between them. It stays so while EVENTS take less than
+	 * BRISK_UNITS. */
 	MT_TICK_EVENTS = 16,
+	MT_TICK_BRISK = 32,
+	MT_TICK_QUIET_UNITS = 2,
+	MT_TICK_BRISK_UNITS = 32,
 	MT_SHARE_ABOVE = 1024,
 	MT_HELD_MAX = 4,
 	MT_NESTED_MAX = 8,
@@ -137,6 +143,7 @@ struct mt_thread {
 	uint32_t free_head, free_count; /* live records given back by this thread */
 	uint32_t fresh_next, fresh_end; /* records of the chunk not handed out yet */
 	uint32_t until_tick;            /* events until the clock is read */
+	uint32_t free_slow_at;          /* free_count from which on a free is no ordinary one */
 	uint32_t control; /* full modes, switched on: the control word; else one that never comes */
 	uint64_t tag;     /* of new allocations: label number << 32, regime << 16 */
 	uint32_t own_label; /* the thread has set its label itself */
@@ -162,6 +169,9 @@ struct mt_thread {
 	uint32_t range_count;
 	uint64_t rail_start, rail_ticks; /* present window of the bound on processor time */
 	uint32_t rail_samples;
+	uint32_t brisk_left;  /* events without a pause until the clock is read less often */
+	uint64_t tick_unit;   /* when it was read last */
+	uint64_t pause_units; /* so long since then is a pause */
 	uint32_t peak_resets; /* requests to set the peak back that were followed */
 	uint32_t tid;
 	uint32_t rereads;       /* how often the module list is still to be read: see modules.c */

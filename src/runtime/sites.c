@@ -12,6 +12,7 @@
 #include "runtime/arena.h"
 #include "runtime/lock.h"
 #include "runtime/storage.h"
+#include "runtime/thread.h"
 
 /* key -> value; value 0 = free. Key is written before value (release), read after it (acquire). */
 struct table {
@@ -249,6 +250,7 @@ static uint32_t make_site_locked(struct mt_thread *t, uint64_t key, uint64_t tag
 	site = node ? mt_storage_take(MT_REGION_SITES, 1) : 0;
 	if (!site)
 		return 0;
+	mt_thread_read_clock();
 	mt_rt.sites[site] = (struct mt_state_site){
 		.node = node,
 		.heap = (uint8_t)(tag >> 8),

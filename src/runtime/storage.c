@@ -197,6 +197,24 @@ uint64_t mt_storage_process_start(const char *stat_path)
 	return v;
 }
 
+/* Both clocks at one moment: a pair between whose readings the thread had to wait is a bad one. */
+static void read_clocks(uint64_t *ret_ticks, uint64_t *ret_mono_ns)
+{
+	enum { TRIES = 4, CLOSE_TICKS = 10000 };
+	uint64_t best = UINT64_MAX, ticks = 0, mono_ns = 0;
+	for (int i = 0; i < TRIES && best > CLOSE_TICKS; i++) {
+		uint64_t from = mt_clock_ticks(), ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+		uint64_t took = mt_clock_ticks() - from;
+		if (took >= best)
+			continue;
+		best = took;
+		ticks = from + took / 2;
+		mono_ns = ns;
+	}
+	*ret_ticks = ticks;
+	*ret_mono_ns = mono_ns;
+}
+
 static void fill_header(struct mt_state_header *h)
 {
 	mt_mem_copy(h->magic, MT_STATE_MAGIC, sizeof(h->magic));
@@ -221,8 +239,7 @@ static void fill_header(struct mt_state_header *h)
 	h->max_bytes = mt_rt.options.max_bytes;
 	h->peak_bound_bytes = MT_PEAK_STEP;
 	h->peak_epoch = 1; /* cells start with 0: "no state saved" */
-	h->tick_start = mt_clock_ticks();
-	h->mono_start_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+	read_clocks(&h->tick_start, &h->mono_start_ns);
 	h->wall_start_ns = mt_sys_clock_ns(MT_CLOCK_REALTIME);
 	h->unit_shift = mt_clock_unit_shift();
 	h->proc_start = mt_storage_process_start("/proc/self/stat");
@@ -445,6 +462,20 @@ static void end_region(const struct mt_state_region *r)
 	mt_rt_note(MT_NOTE_LIMIT_REACHED);
 }
 
+static void mark_time_locked(void)
+{
+	if (!mt_rt.sandboxed && !mt_rt.no_ticks)
+		read_clocks(&mt_rt.hdr->tick_mark, &mt_rt.hdr->mono_mark_ns);
+}
+
+MT_COLD void mt_storage_mark_time(void)
+{
+	if (!mt_lock(&mt_rt.hdr->grow_lock))
+		return;
+	mark_time_locked();
+	mt_unlock(&mt_rt.hdr->grow_lock);
+}
+
 /* Commits storage up to `need` bytes of the region. 0, a negative errno value, or LIMITED. */
 static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 {
@@ -472,10 +503,7 @@ static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 			mt_rt.no_storage = 1;
 			mt_rt_note(MT_NOTE_STORAGE_ENDED);
 		}
-		if (!mt_rt.sandboxed && !mt_rt.no_ticks) {
-			mt_rt.hdr->tick_mark = mt_clock_ticks();
-			mt_rt.hdr->mono_mark_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
-		}
+		mark_time_locked();
 	}
 	mt_unlock(&mt_rt.hdr->grow_lock);
 	return err;

@@ -51,6 +51,9 @@ void mt_storage_trim(uint64_t keep_bytes);
 /* Takes storage in advance for a time in which none can be asked for. */
 void mt_storage_reserve(void);
 
+/* Notes a late pair of clock readings, from which readers take the rate. */
+void mt_storage_mark_time(void);
+
 /* Copies a string into the STRINGS region: its offset, or 0 (empty, or no room). */
 uint32_t mt_storage_string(const char *s);
 

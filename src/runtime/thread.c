@@ -191,8 +191,12 @@ MT_COLD struct mt_thread *mt_thread_make(void)
 	if (fresh)
 		t->stacks_filter = mt_site_filter_count();
 	t->until_tick = 1;
+	t->free_slow_at = 0;
+	t->brisk_left = MT_TICK_BRISK;
+	t->pause_units = MT_TICK_QUIET_UNITS;
 	t->memo_at = (uint32_t)t->capture.counts.captures + MEMO_AFTER;
 	t->row->tid = tid;
+	mt_thread_read_clock();
 	t->row->start_unit = (uint32_t)__atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
 	read_name(t);
 	__atomic_store_n(&t->row->state, 1, __ATOMIC_RELEASE);
@@ -243,13 +247,53 @@ static void give_memo(struct mt_capture *c)
 		mt_capture_memo_attach(c, memo);
 }
 
-MT_NOINLINE void mt_thread_tick(struct mt_thread *t)
+/* Never back: between another's reading of the counter and its store may lie any time. */
+MT_INLINE uint64_t read_clock(void)
 {
-	t->until_tick = MT_TICK_EVENTS;
 	uint64_t unit =
 		mt_rt.no_ticks ? 0 : (mt_clock_ticks() - mt_rt.tick_start) >> mt_rt.unit_shift;
-	if (unit > __atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED))
-		__atomic_store_n(&mt_rt.hdr->now_unit, unit, __ATOMIC_RELAXED);
+	uint64_t seen = __atomic_load_n(&mt_rt.hdr->now_unit, __ATOMIC_RELAXED);
+	while (unit > seen)
+		if (__atomic_compare_exchange_n(&mt_rt.hdr->now_unit, &seen, unit, 0,
+						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return unit;
+	return seen;
+}
+
+MT_NOINLINE void mt_thread_read_clock(void)
+{
+	read_clock();
+}
+
+/* After a pause nothing tells a thread that time has passed: a quiet one reads the clock at each
+ * event. */
+MT_NOINLINE static void be_quiet(struct mt_thread *t, int paused)
+{
+	t->brisk_left = paused ? MT_TICK_BRISK : t->brisk_left - 1;
+	t->pause_units = t->brisk_left ? MT_TICK_QUIET_UNITS : MT_TICK_BRISK_UNITS;
+	t->until_tick = 1;
+	t->free_slow_at = 0;
+}
+
+/*
+ * When the thread reads the clock next: one that has shown many events without a pause does once in
+ * MT_TICK_EVENTS. Its frees in a row have no counter but that of the records they give back.
+ */
+MT_INLINE void set_pace(struct mt_thread *t, uint64_t unit)
+{
+	int paused = unit - t->tick_unit > t->pause_units;
+	t->tick_unit = unit;
+	if (MT_UNLIKELY(paused || t->brisk_left)) {
+		be_quiet(t, paused);
+		return;
+	}
+	t->until_tick = MT_TICK_EVENTS;
+	t->free_slow_at = t->free_count + MT_TICK_EVENTS;
+}
+
+MT_NOINLINE void mt_thread_tick(struct mt_thread *t)
+{
+	set_pace(t, read_clock());
 	if (MT_UNLIKELY(!t->capture.memo && t->capture.counts.captures >= t->memo_at)) {
 		t->memo_at = UINT32_MAX;
 		give_memo(&t->capture);

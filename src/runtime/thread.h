@@ -29,8 +29,18 @@ int mt_threads_are_past(uint32_t generation);
 /* In a forked child: no thread is known. */
 void mt_threads_forget(void);
 
-/* Housekeeping every 16 events: coarse clock, thread name, memo. */
+/* Housekeeping when until_tick says so, and at rare events: coarse clock, memo, counts. */
 void mt_thread_tick(struct mt_thread *t);
+
+/* An event that is not on an ordinary path: the clock is read when that is due. Guard held. */
+MT_INLINE void mt_thread_event(struct mt_thread *t)
+{
+	if (!t->until_tick || !--t->until_tick)
+		mt_thread_tick(t);
+}
+
+/* Brings the coarse time up to date. Any thread, any moment while the tracker is on. */
+void mt_thread_read_clock(void);
 
 /* Copies the capture's counters into the thread's row. Owner thread. */
 void mt_thread_publish_counts(struct mt_thread *t);

@@ -161,7 +161,7 @@ struct mt_state_header {
 	uint32_t options_string;   /* 164 strings offset: options as understood */
 	uint32_t grow_lock;        /* 168 0 free, else taken */
 	uint32_t exec_pending;     /* 172 1 while an exec call is under way */
-	uint64_t now_unit;         /* 176 coarse time, units since tick_start; atomic, any thread */
+	uint64_t now_unit;         /* 176 coarse time, units since tick_start; atomic, rises only */
 	uint32_t threads_seen;     /* 184 atomic: threads that ever got a row */
 	uint32_t children_seen;    /* 188 atomic: forks seen */
 	uint64_t peak_bound_bytes; /* 192 step in which threads publish, see docs */

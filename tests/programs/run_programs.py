@@ -1039,6 +1039,73 @@ def endings_under_the_command(bench, how):
         bench.expect("end in the state file", (state.end_kind, state.end_code), ended)
 
 
+# mode: what the options say
+QUIET = {"full": "mode=full", "sample": "mode=sample interval=1", "record": "mode=record"}
+# name: mode, whether under `memtrack run`
+QUIET_RUNS = {"%s, %s" % (mode, "run" if launched else "preload"): (mode, launched)
+              for mode in QUIET for launched in (True, False)}
+LATE_S = 0.15
+
+
+def _start_quiet(bench, name):
+    mode, launched = QUIET_RUNS[name]
+    env, command = bench.environment(True), [bench.build("quiet.c")]
+    directory = env["MEMTRACK_DIR"]
+    if launched:
+        env = dict(bench.environment(False), MEMTRACK_LIB=bench.lib, MEMTRACK_STATE_DIR=directory)
+        command = [os.path.join(bench.options.build, "memtrack"), "run", "-q", "-o", os.path.join(directory, "q.mtk"),
+                   *("--" + word for word in QUIET[mode].split()), "--", *command]
+    else:
+        env.update(MEMTRACK_OPTIONS=QUIET[mode])
+    return directory, subprocess.Popen(command, env=env, cwd=bench.cwd, stdin=subprocess.DEVNULL, text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def _memtrack_text(bench, *words):
+    return subprocess.run([os.path.join(bench.options.build, "memtrack"), *words], capture_output=True, text=True,
+                          timeout=TIMEOUT_S, check=True, env=bench.environment(False)).stdout
+
+
+def _late_by(bench, directory, said):
+    """By how many seconds the times of a quiet program are wrong at most."""
+    at = {int(w[1]): int(w[2]) for w in said if w[0] == "at"}
+    end, lived = (next(int(w[1]) for w in said if w[0] == word) for word in ("end", "lived"))
+    path = min(glob.glob(os.path.join(directory, "*.mt[kr]"))) # the state file
+    rows = json.loads(_memtrack_text(bench, "report", "--json", "--show=live", "--by=size", path))["rows"]
+    # their sizes are in classes of their own
+    ages = {int(row["size"].split(".")[0]): row["oldest_age_ns"] for row in rows}
+    wrong = [abs(end - when - ages[1 << size.bit_length() - 1]) for size, when in at.items()]
+    for row in json.loads(_memtrack_text(bench, "report", "--json", "--show=lifetimes", path))["lifetimes"]:
+        if row["frees"] and row["from_ns"] > 500000000:
+            wrong.append(max(0, row["from_ns"] - lived))
+    if len(wrong) != len(at) + 1: # no block lived for seconds, it says
+        wrong.append(lived)
+    if glob.glob(os.path.join(directory, "*.mtr")):
+        text = _memtrack_text(bench, "export", "--format=record_allocs", path)
+        times = {int(words[3]): int(words[-1]) for words in map(str.split, text.splitlines()) if words[1] == "malloc"}
+        first = min(at)
+        wrong += [abs(times[size] - times[first] - (at[size] - at[first])) for size in at]
+    return max(wrong) / 1e9
+
+
+@test
+def times_of_a_quiet_program(bench):
+    """The first event after a pause has the right time, though the clock is not read at each event."""
+    names = list(QUIET_RUNS)
+    for attempt in range(4): # a host or launcher may have had to wait for a processor
+        started = [(name, *_start_quiet(bench, name)) for name in names]
+        late = {}
+        for name, directory, process in started:
+            said = [line.split() for line in process.communicate(timeout=TIMEOUT_S)[0].splitlines()]
+            if process.returncode:
+                raise RuntimeError("%s: exit status %d" % (name, process.returncode))
+            late[name] = _late_by(bench, directory, said)
+        names = [name for name in names if late[name] > LATE_S]
+        if not names:
+            return
+    bench.problem("times are wrong by %s" % {name: "%.3f s" % late[name] for name in names})
+
+
 @test
 def kill_at_random(bench):
     """After kill -9 the books agree with the program's own to within the one event in flight a thread."""
