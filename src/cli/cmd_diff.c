@@ -80,7 +80,10 @@ const struct mt_command mt_cmd_diff = {
 		"--snapshot-every=TIME'; 'memtrack timeline' lists them). WHICH is a snapshot's "
 		"number, a time since the start (90s, 2h30m), a time before the last snapshot "
 		"(-10m), first or last; of a time within the run the nearest is taken. Of a snapshot the live "
-		"blocks of each site are known, not their ages, sizes and threads. A file "
+		"blocks of each site are known, not their ages, sizes and threads. Snapshots of a "
+		"sampled run cannot be compared, as they do not tell how sure their estimates are, "
+		"nor can those in statistics mode, which know no call sites; two state files of "
+		"a sampled run can. A file "
 		"whose name holds an @ is taken as it is.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-report(1), memtrack-timeline(1)",

@@ -309,9 +309,11 @@ static int add_side(struct mt_loaded *l, const char *operand, struct mt_err *err
 	if (!code && !mt_mts_is_of(&header, &state))
 		code = mt_err_set(err, -EINVAL, "'%s' holds snapshots of another process", series);
 	if (!code && mt_profile_is_sampled(l->profile[l->count - 1]))
-		code = mt_err_set(err, -EINVAL,
-				  "snapshots of a sampled run cannot be compared: how sure their "
-				  "numbers are is not known; 'memtrack timeline' shows them");
+		code = mt_err_set(
+			err, -EINVAL,
+			"snapshots of a sampled run cannot be compared, as they do not "
+			"tell how sure their estimates are: compare two state files of it, "
+			"or see 'memtrack timeline'");
 	if (!code && point.is_usable)
 		code = mt_err_set(err, -EINVAL,
 				  "snapshots in statistics mode cannot be compared: they know the "

@@ -316,11 +316,18 @@ def other_modes_have_time_lines(b):
         b.expect(mode + " allocs", line["snapshots"][-1]["allocs"] - line["snapshots"][0]["allocs"] >= 40 * (10 + 30 + 18), True)
         b.expect(mode + " live", line["snapshots"][-1]["live_bytes"] >= 1200 * 1000 + 400 * 100, True)
         b.expect(mode + " sampled", line["sampled"], mode == "sample")
-        why = "a sampled run cannot be compared: how sure their numbers are is not known" if mode == "sample" else \
+        why = "a sampled run cannot be compared, as they do not tell how sure their estimates are: compare two state files" if mode == "sample" else \
             "statistics mode cannot be compared: they know the process as a whole only"
         b.expect_in(mode, b.run("diff", "g.mtk@first", "g.mtk", "--no-symbols").stderr, why)
         os.remove(b.dir + "/g.mtk")
         os.remove(b.dir + "/g.mts")
+
+
+@test
+def diff_tells_beforehand_which_snapshots_it_refuses(b):
+    b.expect_in("help", " ".join(b.run("diff", "--help").stdout.split()),
+                "Snapshots of a sampled run cannot be compared, as they do not tell how sure their estimates are, nor can those "
+                "in statistics mode")
 
 
 @needs_library
