@@ -204,7 +204,8 @@ static int append_block(int fd, const struct mt_stream_buffer *b)
 	struct mt_stream_header header;
 	if (at < 0)
 		return (int)at;
-	if (limit && (uint64_t)at + bytes > limit) {
+	/* with the file's header and the block that is to end it */
+	if (limit && MT_MAX((uint64_t)at, sizeof(header)) + bytes + sizeof(b->head) > limit) {
 		__atomic_store_n(&control()->stopped, 1, __ATOMIC_RELAXED);
 		return -MT_EFBIG;
 	}

@@ -336,6 +336,22 @@ def without_a_launcher_the_program_writes_by_itself(b):
     b.compare("collected", end, b.report(recording[:-1] + "k"))
 
 
+@test
+def a_limit_holds_without_a_launcher(b):
+    for kib in (64, 200):
+        env = dict(b.env, LD_PRELOAD=b.env["MEMTRACK_LIB"], MEMTRACK_MODE="record", MEMTRACK_DIR=b.dir,
+                   MEMTRACK_OPTIONS="record-limit=%dK" % kib)
+        subprocess.run([b.traffic, "plain", "100000"], env=env, cwd=b.dir, check=True, timeout=TIMEOUT_S)
+        written = os.path.getsize(b.one(".*.mtr")) if b.find(".*.mtr") else 0
+        wait_until(lambda: b.run("ps").returncode == 0 and b.find("*.mtr"))
+        recording = b.one("*.mtr")
+        size = os.path.getsize(recording)
+        b.expect("%dK: in bounds: %d, %d" % (kib, written, size), max(written, size) <= kib * 1024, True)
+        losses(b, recording)
+        for path in b.find("*.mt?"):
+            os.unlink(path)
+
+
 def losses(b, recording):
     """Sentence of the report, allocations and frees that are missing, of how many."""
     end = b.report(recording, "--at=end")
