@@ -78,6 +78,16 @@ static bool take_pair(struct mt_mtk_time *t, const struct mt_state_header *h, ui
 	return true;
 }
 
+/*
+ * Whether the pair is of the first moments of a process that ran on: what it was late by would be
+ * multiplied. Else it stays, so that every reading of a file tells the same times.
+ */
+static bool is_early(const struct mt_mtk_time *t, const struct mt_state_header *h)
+{
+	return t->mark_ns < MARK_SHORT_NS &&
+	       h->now_unit >> 1 > t->clock.tick_delta >> t->clock.unit_shift;
+}
+
 void mt_mtk_time_init(struct mt_mtk_time *t, const struct mt_state_header *h, bool own_machine)
 {
 	*t = (struct mt_mtk_time){.clock = {.now_unit = h->now_unit, .unit_shift = h->unit_shift}};
@@ -88,7 +98,7 @@ void mt_mtk_time_init(struct mt_mtk_time *t, const struct mt_state_header *h, bo
 	if (h->tick_mark) {
 		if (take_pair(t, h, h->mono_mark_ns, h->tick_mark)) {
 			t->mark_ns = t->clock.mono_delta_ns;
-			if (own_machine && t->mark_ns < MARK_SHORT_NS) /* the longer, the truer */
+			if (own_machine && is_early(t, h))
 				take_pair(t, h, mt_mtk_time_mono_ns(), mt_clock_ticks());
 			return;
 		}

@@ -52,8 +52,6 @@ static void check(struct mt_thread *t, const struct mt_use *use, uint64_t place,
 {
 	struct mt_header copy;
 	const char *p = (const char *)place;
-	if (!place || mt_guard_holds(p))
-		return;
 	const struct mt_header *h = look_at(mt_header_of(p), &copy, sizeof(copy));
 	if (!h || !mt_header_is_good(h, p) || h->size != size)
 		return; /* freed or resized meanwhile, or damaged: its free will say so */
@@ -65,6 +63,79 @@ static void check(struct mt_thread *t, const struct mt_use *use, uint64_t place,
 		report(t, use, p, 1);
 	if (!(told & MT_HEADER_REAR_TOLD) && !is_whole(p + size, mt_layout.rear, MT_BYTE_REAR))
 		report(t, use, p, 0);
+}
+
+/* Blocks that are copied together: what is not whole in the copies is looked at once more, alone.
+ */
+enum {
+	BATCH = MT_LOADER_READ_MAX,
+	BATCH_PIECE = 64 /* a header and a front guard of usual size */
+};
+struct batch {
+	uint32_t count;
+	uint64_t place[BATCH], size[BATCH];
+};
+
+/* Copies len bytes of each block, from its place + offset (or from its end, with size). 1: all. */
+static int copy_each(const struct batch *b, const uint64_t *size, intptr_t offset, char *to,
+		     size_t len)
+{
+	uintptr_t from[BATCH];
+	for (uint32_t i = 0; i < b->count; i++)
+		from[i] = b->place[i] + (size ? size[i] : 0) + (uintptr_t)offset;
+	return mt_loader_read_each(from, b->count, to, len) == b->count;
+}
+
+/* The blocks of the batch that are not seen to be whole, one bit each. */
+static uint32_t doubtful(const struct batch *b)
+{
+	char copy[BATCH * BATCH_PIECE];
+	uint32_t all = (1u << b->count) - 1, bad = 0, before = mt_layout.before;
+	if (before > BATCH_PIECE || mt_layout.rear > BATCH_PIECE ||
+	    !copy_each(b, NULL, -(intptr_t)before, copy, before))
+		return all;
+	for (uint32_t i = 0; i < b->count; i++) {
+		const char *at = copy + (size_t)i * before;
+		struct mt_header h;
+		mt_mem_copy(&h, at, sizeof(h));
+		bad |= (uint32_t)(!mt_header_is_good(&h, (const void *)b->place[i]) ||
+				  h.size != b->size[i] ||
+				  mt_mem_differs(at + before - mt_layout.front, MT_BYTE_FRONT,
+						 mt_layout.front) != mt_layout.front)
+		       << i;
+	}
+	if (!mt_layout.rear)
+		return bad;
+	if (!copy_each(b, b->size, 0, copy, mt_layout.rear))
+		return all;
+	for (uint32_t i = 0; i < b->count; i++)
+		bad |= (uint32_t)(mt_mem_differs(copy + (size_t)i * mt_layout.rear, MT_BYTE_REAR,
+						 mt_layout.rear) != mt_layout.rear)
+		       << i;
+	return bad;
+}
+
+static void check_batch(struct mt_thread *t, const struct mt_use *use, struct batch *b)
+{
+	uint32_t bad = (1u << b->count) - 1;
+	if (b->count > 1 && !__atomic_load_n(&mt_rt.single, __ATOMIC_RELAXED))
+		bad = doubtful(b);
+	for (uint32_t i = 0; i < b->count; i++)
+		if (bad >> i & 1)
+			check(t, use, b->place[i], b->size[i]);
+	b->count = 0;
+}
+
+static void add_block(struct mt_thread *t, const struct mt_use *use, struct batch *b,
+		      const uint64_t *place, uint64_t size)
+{
+	uint64_t p = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+	if (!p || mt_guard_holds((const void *)p))
+		return;
+	b->place[b->count] = p;
+	b->size[b->count++] = size;
+	if (b->count == BATCH)
+		check_batch(t, use, b);
 }
 
 static uint64_t in_use(enum mt_state_region_kind kind)
@@ -84,19 +155,19 @@ static int is_over(uint64_t number, uint64_t end_ns)
 static int check_guards(struct mt_thread *t, const struct mt_use *use, uint64_t end_ns)
 {
 	uint64_t small = in_use(MT_REGION_LIVE), large = in_use(MT_REGION_LARGE);
+	struct batch b = {0};
 	for (uint64_t i = 1; i < small; i++) {
 		if (is_over(i, end_ns))
 			return 0;
-		check(t, use, __atomic_load_n(&mt_rt.live[i].place, __ATOMIC_ACQUIRE),
-		      mt_rt.live[i].size);
+		add_block(t, use, &b, &mt_rt.live[i].place, mt_rt.live[i].size);
 	}
 	for (uint64_t i = 1; i < large; i++) {
 		if (is_over(i, end_ns))
 			return 0;
 		if (mt_rt.large[i].heap == MT_HEAP_MALLOC)
-			check(t, use, __atomic_load_n(&mt_rt.large[i].place, __ATOMIC_ACQUIRE),
-			      mt_rt.large[i].size);
+			add_block(t, use, &b, &mt_rt.large[i].place, mt_rt.large[i].size);
 	}
+	check_batch(t, use, &b);
 	return 1;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 static char *volatile p;
+static size_t size; /* of the last malloc */
 
 static void on_signal(int number)
 {
@@ -130,6 +131,8 @@ static int do_word(const char *word)
 		double_free();
 	else if (!strcmp(word, "damage"))
 		p[-32] = 0;
+	else if (!strcmp(word, "overrun"))
+		p[size] = 0;
 	else if (!strcmp(word, "spoil"))
 		p[0] = 0;
 	else if (!strcmp(word, "next"))
@@ -151,7 +154,7 @@ static void do_argument(const char *word, const char *argument)
 {
 	int n = atoi(argument);
 	if (!strcmp(word, "malloc"))
-		say_pointer("p", p = malloc((size_t)n));
+		say_pointer("p", p = malloc(size = (size_t)n));
 	else if (!strcmp(word, "calloc"))
 		say_pointer("p", p = calloc(1, (size_t)n));
 	else if (!strcmp(word, "raise"))

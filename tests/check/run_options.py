@@ -437,6 +437,17 @@ def _(bench):
     return s
 
 
+@test("the look at all live blocks at exit while threads are at work")
+def _(bench):
+    r = run(bench, "malloc 100 overrun keep 3000 malloc 50 damage keep 40 work 2 exit 3", "guard")
+    first, last = r.all("p")
+    r.expect("errors", [x for x in r.log if x.startswith(("+++", "Not"))],
+             ["+++ ALLOCATION %s SIZE 100 HAS A CORRUPTED REAR GUARD" % first,
+              "+++ ALLOCATION %s SIZE 50 HAS A CORRUPTED FRONT GUARD" % last])
+    r.expect("status", r.status, 3)
+    return r
+
+
 @test("C147 a damaged tag of a freed block aborts at exit")
 def _(bench):
     r = run(bench, "malloc 10 free damage mark end exit 3",
