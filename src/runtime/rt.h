@@ -148,21 +148,22 @@ struct mt_thread {
 	uint64_t tag;     /* of new allocations: label number << 32, regime << 16 */
 	uint32_t own_label; /* the thread has set its label itself */
 	/* how this thread records: taken over from mt_rt.policy, see control.h */
-	uint32_t light_control;       /* light modes, switched on: likewise */
+	uint32_t light_control; /* light modes, switched on: as control; with what follows in a line
+				 */
+	int64_t sample_left;    /* bytes until the next sample point */
+	uint64_t sample_all;    /* sizes from here on are not counted on the ordinary path */
+	struct mt_state_stats *stats; /* the thread's row of STATS, NULL: none yet */
+	int64_t watch;                /* live bytes above are a new peak, or a step */
+	int64_t step_low, step_high;  /* live bytes of stats outside are to be published */
 	uint32_t control_taken;       /* the control word that these settings belong to */
 	uint32_t policy_taken;        /* mt_rt.policy.count likewise */
 	uint32_t streaming;           /* 1: recording mode: events go into the stream as well */
 	uint32_t light;               /* 1: blocks are counted, few are recorded: see light.h */
 	uint32_t other_way;           /* enum mt_other_way */
 	uint32_t family;              /* enum mt_family of the present call, for usable sizes */
-	int64_t sample_left;          /* bytes until the next sample point */
-	uint64_t sample_all;          /* sizes from here on are not counted on the ordinary path */
 	uint64_t sample_always;       /* sizes from here on are always recorded */
 	uint64_t interval_bytes;      /* of sample_left; 0: none */
 	uint32_t every, every_left;   /* every Nth allocation is recorded; 0: not so */
-	struct mt_state_stats *stats; /* the thread's row of STATS, NULL: none yet */
-	int64_t step_low, step_high;  /* live bytes of stats outside are to be published */
-	int64_t watch;                /* live bytes above are a new peak, or a step */
 	uint64_t random;              /* state of the generator of sample distances */
 	/* of ranges of sizes, and behind them of custom heaps */
 	struct mt_points points[MT_RANGES_MAX + 1];
@@ -200,6 +201,10 @@ struct mt_thread {
 	/* of frees, in check mode with free_track; not there else: see mt_thread_bytes() */
 	struct mt_capture free_capture;
 };
+/* What a malloc and a free of a light mode need of their thread, but for depth. */
+_Static_assert(offsetof(struct mt_thread, light_control) / 64 ==
+		       offsetof(struct mt_thread, step_low) / 64,
+	       "one cache line");
 
 /* Who called a hooked function: state of the caller right after the call returns. */
 struct mt_caller {
