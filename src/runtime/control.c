@@ -401,7 +401,8 @@ static void choose_way(struct mt_thread *t, int light, int on)
 	int counts = light && on && t->stats;
 	int by_chunks = __atomic_load_n(&mt_rt.chunk_sizes, __ATOMIC_RELAXED) == MT_CHUNKS_TRUSTED;
 	t->light = (uint32_t)light;
-	int asks = counts && (!mt_rt.chunk_sizes || mt_rt.guard_bytes);
+	int asks = counts && (!mt_rt.chunk_sizes || mt_rt.guard_bytes) &&
+		   (mt_rt.no_sizes || __atomic_load_n(&mt_rt.tells_sizes, __ATOMIC_RELAXED));
 	int checks = mt_check.state == MT_CHECK_ON;
 	t->other_way = checks ? MT_WAY_CHECK : asks ? MT_WAY_ASK : MT_WAY_SLOW;
 	t->sample_all = ordinary_sizes(t);

@@ -6,6 +6,7 @@
 #include "core/sys.h"
 #include "runtime/arena.h"
 #include "runtime/control.h"
+#include "runtime/guard.h"
 #include "runtime/sampler.h"
 #include "runtime/sites.h"
 #include "runtime/storage.h"
@@ -37,6 +38,87 @@ MT_COLD void mt_light_step(struct mt_thread *t)
 	mt_leave(t);
 }
 
+/* --- early blocks -------------------------------------------------------------------------- */
+
+/*
+ * Blocks of which the allocator could not say how large they are when they came: tcmalloc answers 0
+ * until its constructor has run, and others run before that. What was counted for them is kept
+ * here, so that their frees, before and after that moment, count the same.
+ */
+enum { EARLY_SLOTS = 1024, EARLY_WAYS = 16, SPREAD = (1 << MT_FILTER_BITS) / EARLY_SLOTS };
+static struct early {
+	uint64_t place;  /* the block's address, 0: free, 1: being filled; atomic */
+	uint64_t usable; /* what STATS counted for it, 0: nothing, it was missed */
+} early[EARLY_SLOTS];
+static uint32_t early_met; /* 1: there have been some */
+
+static struct early *early_slot(uint64_t address, uint32_t way)
+{
+	return &early[(mt_filter_slot(address) / SPREAD + way) % EARLY_SLOTS];
+}
+
+/* 0 or -ENOSPC. */
+static int keep_early(uint64_t address, uint64_t usable)
+{
+	__atomic_store_n(&early_met, 1, __ATOMIC_RELAXED);
+	for (uint32_t way = 0; way < EARLY_WAYS; way++) {
+		struct early *e = early_slot(address, way);
+		uint64_t nobody = 0;
+		if (!__atomic_compare_exchange_n(&e->place, &nobody, 1, 0, __ATOMIC_ACQUIRE,
+						 __ATOMIC_RELAXED))
+			continue;
+		e->usable = usable;
+		__atomic_store_n(&e->place, address, __ATOMIC_RELEASE);
+		mt_filter_add(address);
+		return 0;
+	}
+	return -MT_ENOSPC;
+}
+
+/* 1 and what keep_early() was told, or 0: it is none. */
+static int take_early(uint64_t address, uint64_t *ret_usable)
+{
+	for (uint32_t way = 0; way < EARLY_WAYS; way++) {
+		struct early *e = early_slot(address, way);
+		if (__atomic_load_n(&e->place, __ATOMIC_ACQUIRE) != address)
+			continue;
+		*ret_usable = e->usable;
+		__atomic_store_n(&e->place, 0, __ATOMIC_RELEASE);
+		mt_filter_remove(address);
+		return 1;
+	}
+	return 0;
+}
+
+/*
+ * What the allocator would say of a new block if it could: what it rounds the size up to. 0, and
+ * counted as missed: that is not known either, or there is no place to keep it.
+ */
+MT_COLD static uint64_t early_usable(const struct mt_thread *t, const void *p, size_t size,
+				     enum mt_state_call call)
+{
+	size_t (*rounded)(size_t, int) = mt_original[t->family].nallocx;
+	uint64_t usable = rounded && call != MT_CALL_ALIGNED ? rounded(size + !size, 0) : 0;
+	if (keep_early((uint64_t)p, usable))
+		usable = 0;
+	if (!usable)
+		mt_rt_lost(MT_LOST_BEFORE_START);
+	return usable;
+}
+
+int mt_light_going(const struct mt_thread *t, const void *p, uint64_t *ret_usable)
+{
+	uint64_t usable =
+		mt_guard_holds(p) ? mt_guard_usable(p) : mt_usable((enum mt_family)t->family, p);
+	uint32_t met = __atomic_load_n(&early_met, __ATOMIC_RELAXED);
+	*ret_usable = usable;
+	if (MT_LIKELY(!met))
+		return 1;
+	if (take_early((uint64_t)p, ret_usable))
+		return *ret_usable != 0;
+	return usable != 0 || mt_rt.no_sizes;
+}
+
 /* --- the filter ---------------------------------------------------------------------------- */
 
 int mt_filter_make(int all)
@@ -49,6 +131,9 @@ int mt_filter_make(int all)
 		return -MT_ENOMEM;
 	for (int i = 0; all && i < BYTES; i++)
 		__atomic_store_n(&filter[i], MT_FILTER_FULL, __ATOMIC_RELAXED);
+	for (int i = 0; i < EARLY_SLOTS; i++) /* a forked child inherits them */
+		if (early[i].place > 1)
+			filter[mt_filter_slot(early[i].place)] = MT_FILTER_FULL;
 	__atomic_store_n(&mt_rt.filter, filter, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -130,6 +215,10 @@ static void unlist_big(uint64_t address)
 static uint64_t checked_usable(const struct mt_thread *t, const void *p)
 {
 	uint64_t usable = mt_usable((enum mt_family)t->family, p);
+	if (MT_UNLIKELY(usable && !__atomic_load_n(&mt_rt.tells_sizes, __ATOMIC_RELAXED))) {
+		__atomic_store_n(&mt_rt.tells_sizes, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&mt_rt.policy.count, 1, __ATOMIC_RELEASE); /* other ways */
+	}
 	uint32_t agreed = __atomic_load_n(&mt_rt.chunk_sizes, __ATOMIC_RELAXED), now;
 	if (t->family != MT_FAMILY_PLAIN || !agreed)
 		return usable;
@@ -193,12 +282,25 @@ uint32_t mt_light_take_custom(struct mt_thread *t, size_t size)
 	return points->regime ? sampled_by(points, t, size) : 0;
 }
 
-uint32_t mt_light_take(struct mt_thread *t, const void *p, size_t size)
+/* The allocator has a function that tells sizes, and yet tells none. */
+static int is_early(const struct mt_thread *t, size_t size, uint64_t usable)
+{
+	const struct mt_originals *by = &mt_original[t->family];
+	return !usable && by->malloc_usable_size && !mt_rt.no_sizes &&
+	       (size || by->nallocx); /* musl's blocks of 0 bytes have none */
+}
+
+uint32_t mt_light_take(struct mt_thread *t, const void *p, size_t size, enum mt_state_call call)
 {
 	uint64_t usable = checked_usable(t, p);
 	if (!t->stats) {
 		mt_rt_lost(MT_LOST_THREAD_FULL);
 		return 0;
+	}
+	if (MT_UNLIKELY(is_early(t, size, usable))) {
+		usable = early_usable(t, p, size, call);
+		if (!usable)
+			return 0;
 	}
 	if (usable >= MT_BIG_BYTES) {
 		mt_thread_tick(t);

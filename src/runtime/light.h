@@ -189,10 +189,16 @@ void mt_light_step(struct mt_thread *t);
  * A new block, guard held: counts it, and decides whether it is recorded too: the regime in which
  * it is, or 0.
  */
-uint32_t mt_light_take(struct mt_thread *t, const void *p, size_t size);
+uint32_t mt_light_take(struct mt_thread *t, const void *p, size_t size, enum mt_state_call call);
 
 /* Likewise for a block of a custom heap, which STATS does not count. Sampling mode. */
 uint32_t mt_light_take_custom(struct mt_thread *t, size_t size);
+
+/*
+ * A block that STATS may have counted is about to go: 1 and the usable bytes with which it did, or
+ * 0: it was missed. Any moment, once for each block.
+ */
+int mt_light_going(const struct mt_thread *t, const void *p, uint64_t *ret_usable);
 
 /* A block of so many usable bytes is gone, whoever counted it. Guard held, or a nested call. */
 void mt_light_gone(struct mt_thread *t, const void *p, uint64_t usable);

@@ -35,6 +35,7 @@ static const char *const malloc_names[] = {
 	"free_sized",
 	"free_aligned_sized",
 	"malloc_usable_size",
+	"nallocx",
 };
 _Static_assert(sizeof(malloc_names) / sizeof(malloc_names[0]) ==
 		       sizeof(struct mt_originals) / sizeof(void *),

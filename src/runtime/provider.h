@@ -25,6 +25,7 @@ struct mt_originals {
 	void (*free_sized)(void *, size_t);
 	void (*free_aligned_sized)(void *, size_t, size_t);
 	size_t (*malloc_usable_size)(const void *);
+	size_t (*nallocx)(size_t, int); /* what malloc_usable_size will say of a block */
 };
 
 /* One family of malloc names: plain, je_, mi_, tc_. */

@@ -239,13 +239,44 @@ static void give_record(struct mt_thread *t, uint32_t r)
 		share_records(t);
 }
 
+MT_NOINLINE static int take_large(const void *p, struct mt_gone *ret_gone)
+{
+	struct mt_state_large l;
+	if (!mt_large_remove((uint64_t)p, MT_HEAP_MALLOC, &l))
+		return 0;
+	*ret_gone = (struct mt_gone){
+		.size = l.size, .cell = l.cell, .unit = l.unit, .sequence = l.sequence};
+	if (regime_of(l.cell))
+		mt_filter_remove((uint64_t)p);
+	return 1;
+}
+
+MT_INLINE int take_block(const void *p, struct mt_gone *ret_gone)
+{
+	uint32_t *slot = mt_index_find((uint64_t)p);
+	uint32_t mark = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
+	uint32_t r = mark & ~MT_SLOT_SAMPLED;
+	struct mt_state_live *l = &mt_rt.live[r];
+	if (MT_UNLIKELY(!r || l->place != (uint64_t)p))
+		return take_large(p, ret_gone);
+	__atomic_store_n(&l->place, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(slot, 0, __ATOMIC_RELAXED);
+	ret_gone->size = l->size;
+	ret_gone->cell = l->cell;
+	ret_gone->unit = l->unit;
+	ret_gone->sequence = l->sequence;
+	ret_gone->record = r;
+	if (MT_UNLIKELY(mark != r))
+		mt_filter_remove((uint64_t)p);
+	return 1;
+}
+
 /* The table still holds a block at this address: its free passed out of our sight. */
 MT_COLD static void drop_stale(struct mt_thread *t, const void *p)
 {
 	struct mt_gone gone = {0};
-	if (!mt_record_take(t, p, &gone))
+	if (!take_block(p, &gone)) /* what STATS counted of it is not known any more */
 		return;
-	gone.counted = 0; /* what STATS counted of it is not known any more */
 	mt_rt_lost(MT_LOST_UNSEEN_FREE);
 	mt_record_gone(t, &gone, 1);
 }
@@ -398,7 +429,7 @@ MT_NOINLINE static void *record_light(struct mt_thread *t, void *p, size_t size,
 				      uint64_t source)
 {
 	t->last_pointer = (uint64_t)p;
-	uint32_t regime = mt_light_take(t, p, size);
+	uint32_t regime = mt_light_take(t, p, size, call);
 	if (!regime || !is_wanted(size))
 		return p;
 	void *guarded = mt_rt.guard_bytes ? mt_guard_place(t, p, size, call) : NULL;
@@ -476,38 +507,6 @@ void *mt_record_malloc_in_cell(struct mt_thread *t, void *p, size_t size, uint32
 	return p;
 }
 
-MT_NOINLINE static int take_large(const void *p, struct mt_gone *ret_gone)
-{
-	struct mt_state_large l;
-	if (!mt_large_remove((uint64_t)p, MT_HEAP_MALLOC, &l))
-		return 0;
-	*ret_gone = (struct mt_gone){
-		.size = l.size, .cell = l.cell, .unit = l.unit, .sequence = l.sequence};
-	if (regime_of(l.cell))
-		mt_filter_remove((uint64_t)p);
-	return 1;
-}
-
-MT_INLINE int take_block(const void *p, struct mt_gone *ret_gone)
-{
-	uint32_t *slot = mt_index_find((uint64_t)p);
-	uint32_t mark = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
-	uint32_t r = mark & ~MT_SLOT_SAMPLED;
-	struct mt_state_live *l = &mt_rt.live[r];
-	if (MT_UNLIKELY(!r || l->place != (uint64_t)p))
-		return take_large(p, ret_gone);
-	__atomic_store_n(&l->place, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(slot, 0, __ATOMIC_RELAXED);
-	ret_gone->size = l->size;
-	ret_gone->cell = l->cell;
-	ret_gone->unit = l->unit;
-	ret_gone->sequence = l->sequence;
-	ret_gone->record = r;
-	if (MT_UNLIKELY(mark != r))
-		mt_filter_remove((uint64_t)p);
-	return 1;
-}
-
 int mt_record_find(const void *p, struct mt_gone *ret_gone)
 {
 	const uint32_t *slot = mt_index_find((uint64_t)p);
@@ -549,8 +548,7 @@ int mt_record_take(struct mt_thread *t, const void *p, struct mt_gone *ret_gone)
 	ret_gone->address = (uint64_t)p;
 	ret_gone->counted = (uint32_t)is_counted(known, ret_gone->cell);
 	if (MT_UNLIKELY(ret_gone->counted))
-		ret_gone->usable = mt_guard_holds(p) ? mt_guard_usable(p)
-						     : mt_usable((enum mt_family)t->family, p);
+		ret_gone->counted = (uint32_t)mt_light_going(t, p, &ret_gone->usable);
 	return known;
 }
 

@@ -253,6 +253,7 @@ struct mt_rt {
 	uint32_t chunk_sizes; /* usable sizes are in glibc's chunk headers: MT_CHUNKS_TRUSTED */
 	uintptr_t guard_base, guard_bytes; /* the pool of guarded samples, see guard.h; 0: none */
 	uint32_t no_sizes;                 /* 1: the allocator may not be asked for usable sizes */
+	uint32_t tells_sizes;              /* 1: it was asked, and has told one */
 	uint32_t small_in_large;           /* 1: the hash of large blocks has, or had, small ones */
 	uint32_t counting;    /* 1: blocks that no table knows were, or may have been, counted in
 				 STATS */

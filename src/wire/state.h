@@ -92,7 +92,8 @@ enum mt_state_lost {
 	MT_LOST_CHILD = 6,        /* child process that could not be followed */
 	MT_LOST_LOCK = 7,         /* bounded wait for a lock ran out */
 	MT_LOST_MODULE_FULL = 8,  /* module table full */
-	MT_LOST_BEFORE_START = 9, /* allocations before the tracker was ready */
+	MT_LOST_BEFORE_START = 9, /* allocations before the tracker was ready, or (light modes) the
+				     allocator could tell sizes */
 	MT_LOST_HIST_FULL = 10,   /* size histogram not kept for a cell */
 	MT_LOST_UNSEEN_FREE = 11, /* freed out of our sight: the address was handed out again */
 	MT_LOST_JUMP =

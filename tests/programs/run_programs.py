@@ -1216,6 +1216,25 @@ def resized_blocks(bench, allocator):
         bench.expect(words + ", frees", counts, frees.setdefault("full", counts))
 
 
+@test_each("glibc", *ALLOCATORS)
+def sizes_of_first_blocks(bench, allocator):
+    """Blocks that come before the allocator's constructor, when it may not know sizes yet, count with theirs."""
+    library = bench.library("first.c", "libfirst.so")
+    program = bench.build("first_blocks.c", flags=["-Wl,--no-as-needed", library])
+    for words in "mode=stats", "mode=sample interval=1", "mode=sample interval=4K":
+        got = []
+        for blocks in 0, 400:
+            run = bench.run([program], True, MEMTRACK_OPTIONS=words, FIRST_BLOCKS=str(blocks),
+                            preload_after=_allocator(allocator))
+            bench.expect("%s, exit status" % words, run.status, 0)
+            state, all_sizes = run.states[0], run.states[0].counted()
+            bench.expect("%s, missed" % words, (state.lost["before_start"], state.sum("unknown_frees")), (0, 0))
+            got.append((all_sizes.allocs, all_sizes.frees, all_sizes.bytes - all_sizes.freed_bytes))
+        count, live = map(int, run.stdout.split())
+        bench.expect("%s, allocations, frees, live bytes" % words, tuple(b - a for a, b in zip(*got)),
+                     (400, 400 - count, live))
+
+
 @test_each("full", "sample interval=1", "sample interval=1 guard-sampled=64")
 def frees_by_realloc(bench, mode):
     """realloc to size 0 frees: it resizes nothing."""

@@ -414,6 +414,131 @@ static void a_weight_that_was_left_half_written_is_not_used(void **state)
 	assert_int_equal(sum->bytes, 2 * first);
 }
 
+/* --- allocators that tell sizes late --------------------------------------------------------- */
+
+static int tells;
+
+static size_t late_usable_size(const void *p)
+{
+	return tells ? usable_size(p) : 0;
+}
+
+static size_t rounded_size(size_t size, int flags)
+{
+	return (size + 15) & ~(size_t)15;
+}
+
+static int begin_late(void **state)
+{
+	tells = 0;
+	mt_original[MT_FAMILY_PLAIN].malloc_usable_size = late_usable_size;
+	return fixture_begin(&(struct fixture_config){.mode = MT_MODE_STATS});
+}
+
+static int end_late(void **state)
+{
+	mt_original[MT_FAMILY_PLAIN].nallocx = NULL;
+	return fixture_teardown(state);
+}
+
+static void take_late(struct mt_thread *t, uint64_t number, size_t size, enum mt_state_call call)
+{
+	struct mt_caller caller = fixture_caller(SITE(1));
+	size_of[number] = size;
+	t->depth = 1;
+	mt_finish_alloc(t, address_of(number), size, call, &caller, 0);
+}
+
+/* As asking_free() does where the thread may ask. */
+static void let_go_late(struct mt_thread *t, uint64_t number)
+{
+	void *p = address_of(number);
+	enum mt_light counted =
+		t->other_way == MT_WAY_ASK ? mt_light_free(t, p, late_usable_size(p)) : MT_LIGHT_NO;
+	if (counted == MT_LIGHT_NO)
+		fixture_free(t, (uint64_t)p);
+}
+
+/* Blocks 1 to 3 when sizes are not told yet, 4 when they are; 1 goes before, all others after. */
+static void live_while_sizes_become_known(struct mt_thread *t, enum mt_state_call call)
+{
+	for (uint64_t i = 1; i <= 3; i++)
+		take_late(t, i, 100 * i, call);
+	let_go_late(t, 1);
+	assert_int_equal(t->other_way, MT_WAY_SLOW);
+	tells = 1;
+	take_late(t, 4, 400, call);
+	take_late(t, 5, 500, call);
+	assert_int_equal(t->other_way, MT_WAY_ASK);
+}
+
+static void blocks_that_the_allocator_cannot_size_yet_count_as_it_rounds(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	mt_original[MT_FAMILY_PLAIN].nallocx = rounded_size;
+	live_while_sizes_become_known(t, MT_CALL_MALLOC);
+	struct mt_state_size_class sum = sum_of(t->stats);
+	assert_int_equal(sum.allocs, 5);
+	assert_int_equal(sum.bytes, 112 + 208 + 304 + 400 + 512);
+	assert_int_equal(sum.frees, 1);
+	assert_int_equal(sum.freed_bytes, 112);
+	for (uint64_t i = 2; i <= 5; i++)
+		let_go_late(t, i);
+	sum = sum_of(t->stats);
+	assert_int_equal(sum.frees, 5);
+	assert_int_equal(sum.freed_bytes, sum.bytes);
+	assert_int_equal(t->stats->live_bytes, 0);
+	assert_int_equal(t->stats->size_class[0].allocs, 0);
+	assert_int_equal(mt_rt.hdr->lost[MT_LOST_BEFORE_START], 0);
+}
+
+/* Nobody says how much an aligned block has. */
+static void blocks_that_nobody_can_size_are_missed_with_their_frees(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	mt_original[MT_FAMILY_PLAIN].nallocx = rounded_size;
+	live_while_sizes_become_known(t, MT_CALL_ALIGNED);
+	struct mt_state_size_class sum = sum_of(t->stats);
+	assert_int_equal(sum.allocs, 2);
+	assert_int_equal(sum.bytes, 400 + 512);
+	for (uint64_t i = 2; i <= 5; i++)
+		let_go_late(t, i);
+	sum = sum_of(t->stats);
+	assert_int_equal(sum.frees, 2);
+	assert_int_equal(t->stats->live_bytes, 0);
+	assert_int_equal(mt_rt.hdr->lost[MT_LOST_BEFORE_START], 3);
+}
+
+/* Address space for too many: those that find no place are missed, and their early frees, too. */
+static void early_blocks_that_find_no_place_are_missed(void **state)
+{
+	enum { MANY = 4000 };
+	struct mt_thread *t = fixture_thread();
+	mt_original[MT_FAMILY_PLAIN].nallocx = rounded_size;
+	for (uint64_t i = 0; i < MANY; i++)
+		take_late(t, i, 64, MT_CALL_MALLOC);
+	uint64_t missed = mt_rt.hdr->lost[MT_LOST_BEFORE_START];
+	assert_in_range(missed, 1, MANY - 256);
+	assert_int_equal(sum_of(t->stats).allocs, MANY - missed);
+	for (uint64_t i = 0; i < MANY; i++)
+		let_go_late(t, i);
+	assert_int_equal(sum_of(t->stats).frees, MANY - missed);
+	assert_int_equal(t->stats->live_bytes, 0);
+}
+
+/* Where it may not be asked blocks count with 0 bytes, as a note says. */
+static void an_allocator_that_may_not_be_asked_misses_nothing(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	mt_rt.no_sizes = 1;
+	take_late(t, 1, 100, MT_CALL_MALLOC);
+	let_go_late(t, 1);
+	assert_int_equal(t->stats->size_class[0].allocs, 1);
+	assert_int_equal(t->stats->size_class[0].frees, 1);
+	assert_int_equal(mt_rt.hdr->lost[MT_LOST_BEFORE_START], 0);
+}
+
+#define LATE(name) cmocka_unit_test_setup_teardown(name, begin_late, end_late)
 #define TEST(name, mode) cmocka_unit_test_setup_teardown(name, begin_##mode, fixture_teardown)
 
 int main(void)
@@ -435,6 +560,10 @@ int main(void)
 		TEST(statistics_of_custom_heaps_are_exact_without_stacks, stats),
 		TEST(a_block_is_found_whatever_the_mode_is_when_it_goes, sample),
 		TEST(a_weight_that_was_left_half_written_is_not_used, sample),
+		LATE(blocks_that_the_allocator_cannot_size_yet_count_as_it_rounds),
+		LATE(blocks_that_nobody_can_size_are_missed_with_their_frees),
+		LATE(early_blocks_that_find_no_place_are_missed),
+		LATE(an_allocator_that_may_not_be_asked_misses_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
