@@ -155,7 +155,8 @@ static int is_over(uint64_t number, uint64_t end_ns)
 static int check_guards(struct mt_thread *t, const struct mt_use *use, uint64_t end_ns)
 {
 	uint64_t small = in_use(MT_REGION_LIVE), large = in_use(MT_REGION_LARGE);
-	struct batch b = {0};
+	struct batch b; /* no zeros: aarch64 compilers call memset for them */
+	b.count = 0;
 	for (uint64_t i = 1; i < small; i++) {
 		if (is_over(i, end_ns))
 			return 0;
