@@ -1,25 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks with a mapping of their own. Nothing leads to them: they are found where a page begins
- * with what is a header then, and glibc's own count of them says whether these are all.
+ * with what is a header then. Memory of other uses may begin so by chance: glibc's own count of
+ * them and of their bytes says which of those that were found they are, and whether these are all.
  */
 
 #include "heap/glibc.h"
 #include "heap/present.h"
 
+#include "base/alloc.h"
+
 #include <inttypes.h>
+#include <stdlib.h>
+
+enum { CHANCES_MAX = 1000000 };
+
+/* What may be a block: its mapping begins at start, its header lies at `at`. */
+struct candidate {
+	uint64_t start, at, size;
+};
 
 struct search {
 	struct mt_glibc *g;
 	struct mt_present present;
-	uint64_t page, count, bytes;
+	uint64_t page, bytes;    /* of all that were found */
+	struct candidate *found; /* owned */
+	size_t count, capacity;
+	bool is_one_too_many; /* all, and found[extra], which is none */
+	size_t extra;
 };
 
-static bool has_all(const struct search *s)
+static uint64_t whole_of(const struct candidate *c)
+{
+	return c->at + c->size - c->start;
+}
+
+/* With one more than there are: the only one whose bytes are too many is none. */
+static bool find_extra(struct search *s)
+{
+	uint64_t more = s->bytes - s->g->params.mmapped_bytes;
+	size_t matches = 0;
+
+	for (size_t i = 0; i < s->count; i++)
+		if (whole_of(&s->found[i]) == more) {
+			matches++;
+			s->extra = i;
+		}
+	s->is_one_too_many = matches == 1;
+	return s->is_one_too_many;
+}
+
+static bool has_all(struct search *s)
 {
 	const struct glibc_params *p = &s->g->params;
 
-	return p->is_known && s->count >= p->mmaps;
+	if (!p->is_known || s->count < p->mmaps)
+		return false;
+	if (s->count == p->mmaps)
+		return s->bytes == p->mmapped_bytes;
+	return s->count == p->mmaps + 1u ? find_extra(s) : s->count > p->mmaps + CHANCES_MAX;
 }
 
 /* Whether a header at `at` is that of a chunk whose mapping begins at `start` and may end at limit.
@@ -34,18 +73,29 @@ static bool is_chunk(const struct search *s, const uint64_t header[2], uint64_t 
 	       whole <= limit - start;
 }
 
-static void take(struct search *s, uint64_t start, uint64_t at, uint64_t size)
+static void note(struct search *s, uint64_t start, uint64_t at, uint64_t size)
 {
-	struct mt_heap_arena *a = &s->g->b->h->arenas[0];
-	uint64_t whole = at + size - start;
+	struct candidate *grown =
+		mt_alloc_grow(s->found, &s->capacity, s->count + 1, sizeof(*grown));
 
-	mt_heap_add_live(s->g->b, 0, at + GLIBC_HEADER, size - GLIBC_HEADER);
-	mt_heap_add_range(s->g->b, start, at + size, 0);
-	a->held_bytes += whole;
-	a->mapped_bytes += size - GLIBC_HEADER;
+	if (!grown) {
+		s->g->b->failed = true;
+		return;
+	}
+	s->found = grown;
+	s->found[s->count++] = (struct candidate){start, at, size};
+	s->bytes += at + size - start;
+}
+
+static void take(struct mt_glibc *g, const struct candidate *c)
+{
+	struct mt_heap_arena *a = &g->b->h->arenas[0];
+
+	mt_heap_add_live(g->b, 0, c->at + GLIBC_HEADER, c->size - GLIBC_HEADER);
+	mt_heap_add_range(g->b, c->start, c->at + c->size, 0);
+	a->held_bytes += whole_of(c);
+	a->mapped_bytes += c->size - GLIBC_HEADER;
 	a->mapped_blocks++;
-	s->count++;
-	s->bytes += whole;
 }
 
 /*
@@ -63,7 +113,7 @@ static uint64_t look_for_aligned(struct search *s, uint64_t start, uint64_t limi
 		if (at >= limit || mt_image_read_all(s->g->b->im, at, header, sizeof(header)) ||
 		    !is_chunk(s, header, start, at, limit))
 			continue;
-		take(s, start, at, glibc_size(header[1]));
+		note(s, start, at, glibc_size(header[1]));
 		return at + glibc_size(header[1]);
 	}
 	return 0;
@@ -80,7 +130,7 @@ static uint64_t look_at(struct search *s, uint64_t page, uint64_t limit)
 	end = look_for_aligned(s, page, limit);
 	if (end || !is_chunk(s, header, page, page, limit))
 		return end;
-	take(s, page, page, glibc_size(header[1]));
+	note(s, page, page, glibc_size(header[1]));
 	return page + glibc_size(header[1]);
 }
 
@@ -102,6 +152,22 @@ static bool can_hold(const struct mt_mapping *m)
 	       (m->name[0] != '[' || m->name[1] == 'a'); /* [anon:...] */
 }
 
+static void take_all(const struct search *s)
+{
+	const struct glibc_params *p = &s->g->params;
+
+	size_t most = s->is_one_too_many ? s->count : MT_MIN(s->count, (size_t)p->mmaps);
+
+	for (size_t i = 0; i < most; i++)
+		if (!s->is_one_too_many || i != s->extra)
+			take(s->g, &s->found[i]);
+	if (!s->is_one_too_many && (s->count != p->mmaps || s->bytes != p->mmapped_bytes))
+		mt_heap_add_damage(s->g->b, p->address,
+				   "glibc counts %" PRIu32 " blocks with mappings of their own, "
+				   "%" PRIu64 " bytes; %zu, %" PRIu64 " bytes, were found",
+				   p->mmaps, p->mmapped_bytes, s->count, s->bytes);
+}
+
 void glibc_find_mapped(struct mt_glibc *g)
 {
 	struct search s = {.g = g, .page = g->b->page_bytes};
@@ -121,9 +187,6 @@ void glibc_find_mapped(struct mt_glibc *g)
 		if (can_hold(&m[i]))
 			search(&s, &m[i]);
 	mt_present_close(&s.present);
-	if (s.count != p->mmaps || s.bytes != p->mmapped_bytes)
-		mt_heap_add_damage(g->b, p->address,
-				   "glibc counts %" PRIu32 " blocks with mappings of their own, "
-				   "%" PRIu64 " bytes; %" PRIu64 ", %" PRIu64 " bytes, were found",
-				   p->mmaps, p->mmapped_bytes, s.count, s.bytes);
+	take_all(&s);
+	free(s.found);
 }

@@ -144,13 +144,13 @@ struct heap_info {
 };
 
 /* Whether a heap of an arena begins at an address, by its own header. */
-static bool has_heap_header(const struct classifier *c, uint64_t address,
-			    const struct mt_mapping *m)
+static bool has_heap_header(const struct classifier *c, uint64_t address)
 {
 	struct heap_info h;
 
+	/* it may have grown since the list of mappings was made */
 	if (!read_all(c, address, &h, sizeof(h)) || !h.bytes || h.bytes > HEAP_BYTES ||
-	    h.writable_bytes < h.bytes || h.writable_bytes > m->end - address)
+	    h.writable_bytes < h.bytes || h.writable_bytes > HEAP_BYTES)
 		return false;
 	if (h.bytes % PAGE || h.writable_bytes % PAGE || h.previous % HEAP_BYTES)
 		return false;
@@ -173,7 +173,7 @@ static bool is_arena(const struct classifier *c, size_t i)
 	    (!tail || !is_inaccessible(tail) || tail->end < begin + HEAP_BYTES))
 		return false;
 	if (c->f->read)
-		return has_heap_header(c, begin, m);
+		return has_heap_header(c, begin);
 	return c->has_glibc && m->start == begin && m->end != begin + HEAP_BYTES;
 }
 
