@@ -4,15 +4,14 @@
 #include "cli/any_process.h"
 #include "cli/commands.h"
 #include "cli/find.h"
+#include "cli/leak_search.h"
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/report_options.h"
-#include "cli/tracked_blocks.h"
 
 #include "base/alloc.h"
 #include "base/map.h"
 #include "core/cc.h"
-#include "formats/mtk_read.h"
 #include "report/leaks.h"
 
 #include <errno.h>
@@ -122,19 +121,11 @@ static const struct mt_option options[] = {
 	{0},
 };
 
-/* All that one search needs. */
+/* All that the command needs. */
 struct search {
 	const struct leaks_options *o;
 	const char *operand;
-	pid_t pid;   /* 0: a core file */
-	char *state; /* owned: path of the state file, NULL: the process is not tracked */
-	struct mt_image *im;
-	struct mt_image_facts facts; /* when all was read */
-	struct mt_known *known;      /* owned */
-	size_t knowns;
-	bool is_table;
-	struct mt_loaded loaded; /* the profile, if there is one */
-	struct mt_find find;
+	struct mt_leak_search s;
 	/* contents of leaks, copied: the process does not stand still for the symbols */
 	uint8_t (*contents)[MT_LEAKS_CONTENTS_MAX]; /* owned */
 	struct mt_map contents_at;                  /* address -> index in contents + 1 */
@@ -142,98 +133,28 @@ struct search {
 
 static void search_done(struct search *s)
 {
-	mt_find_done(&s->find);
-	mt_image_close(s->im);
-	mt_loaded_done(&s->loaded);
+	mt_leak_search_done(&s->s);
 	mt_map_done(&s->contents_at);
 	free(s->contents);
-	free(s->known);
-	free(s->state);
 }
 MT_AUTO_DEFINE_INPLACE(search, struct search, search_done)
 
 /* ---- what is looked at ---- */
 
-/* The state of the process, if it is tracked. */
-static int find_state(struct search *s, struct mt_err *err)
-{
-	mt_auto(mt_live_states) struct mt_live_states states = {0};
-
-	if (mt_live_states_find(&states))
-		return mt_err_no_memory(err);
-	for (size_t i = 0; i < states.count; i++)
-		if (states.item[i].is_running && states.item[i].header.pid == s->pid) {
-			free(s->state);
-			s->state = strdup(states.item[i].path);
-			if (!s->state)
-				return mt_err_no_memory(err);
-		}
-	return 0;
-}
-
 static int choose(struct search *s, struct mt_err *err)
 {
-	int code = mt_any_process(s->operand, &s->pid, err);
+	int code = mt_any_process(s->operand, &s->s.pid, err);
 
 	if (code < 0)
 		return code;
 	if (!code) {
-		s->state = s->o->state ? strdup(s->o->state) : NULL;
-		return s->o->state && !s->state ? mt_err_no_memory(err) : 0;
+		s->s.core = s->operand;
+		s->s.state = s->o->state ? strdup(s->o->state) : NULL;
+		return s->o->state && !s->s.state ? mt_err_no_memory(err) : 0;
 	}
 	if (s->o->state)
 		return mt_err_set(err, -EINVAL, "--state is for core files only");
-	return find_state(s, err);
-}
-
-static int open_image(struct search *s, struct mt_err *err)
-{
-	struct mt_err why = {0};
-	int code = s->pid ? mt_image_open_process(s->pid, MT_IMAGE_COPY, &s->im, &why)
-			  : mt_image_open_core(s->operand, &s->im, &why);
-
-	if (code)
-		return mt_err_set(err, code, "%s", why.text);
-	if (why.text[0])
-		mt_complain("%s", why.text);
-	return 0;
-}
-
-/* ---- what the tracker knows ---- */
-
-static int check_state(const struct search *s, const struct mt_profile *p, struct mt_err *err)
-{
-	pid_t pid = mt_image_facts(s->im)->pid;
-
-	if (s->pid || p->pid == pid)
-		return 0;
-	return mt_err_set(err, -EINVAL, "'%s' was recorded of process %d, the core file is of %d",
-			  s->state, (int)p->pid, (int)pid);
-}
-
-/* The image, between two readings of the state. */
-static int read_all(struct search *s, struct mt_err *err)
-{
-	mt_auto(mt_profile) struct mt_profile *before = NULL;
-	struct mt_profile *after = NULL;
-	int code = 0;
-
-	if (s->state && s->pid)
-		code = mt_mtk_read_addresses(s->state, &before, err);
-	if (!code)
-		code = open_image(s, err);
-	if (!code && s->state)
-		code = mt_mtk_read_addresses(s->state, &after, err);
-	if (code || !after)
-		return code;
-	if (mt_loaded_take(&s->loaded, after))
-		return mt_err_no_memory(err);
-	code = check_state(s, after, err);
-	if (code)
-		return code;
-	s->is_table = mt_tracked_is_table(after);
-	s->known = mt_tracked_blocks(before, after, &s->knowns);
-	return s->known ? 0 : mt_err_no_memory(err);
+	return mt_live_state_of(s->s.pid, &s->s.state, err);
 }
 
 /* ---- the search ---- */
@@ -247,15 +168,15 @@ static uint32_t flags_of(const struct leaks_options *o)
 
 static int copy_contents(struct search *s)
 {
-	const struct mt_fold *fold = &s->find.fold;
+	const struct mt_fold *fold = &s->s.find.fold;
 
 	s->contents = mt_alloc_zero(fold->leaks, sizeof(*s->contents));
 	if (!s->contents)
 		return -ENOMEM;
 	for (size_t i = 0; i < fold->leaks; i++) {
-		uint64_t at = s->find.block[fold->leak[i].block].start;
+		uint64_t at = s->s.find.block[fold->leak[i].block].start;
 
-		if (mt_image_read(s->im, at, s->contents[i], MT_LEAKS_CONTENTS_MAX) &&
+		if (mt_image_read(s->s.im, at, s->contents[i], MT_LEAKS_CONTENTS_MAX) &&
 		    mt_map_set(&s->contents_at, at, i + 1))
 			return -ENOMEM;
 	}
@@ -275,32 +196,17 @@ static size_t read_contents(void *context, uint64_t address, void *to, size_t by
 
 static int find_leaks(struct search *s, struct mt_err *err)
 {
-	struct mt_find_input in = {
-		.known = s->known,
-		.knowns = s->knowns,
-		.is_table = s->is_table,
-		.flags = flags_of(s->o),
-		.is_strict = s->o->roots == ROOTS_STRICT,
-	};
-	struct mt_range own = {0};
-	struct mt_state_header h;
-	int code;
+	int code = mt_leak_search_open(&s->s, err);
 
-	if (s->state && !mt_mtk_read_header(s->state, &h, NULL) && h.arena_bytes) {
-		own = (struct mt_range){h.arena_address, h.arena_address + h.arena_bytes};
-		in.own = &own;
-		in.owns = own.start < own.end;
-	}
-	code = mt_find_run(s->im, &in, &s->find, err);
+	if (!code && s->s.note.text[0])
+		mt_complain("%s", s->s.note.text);
+	if (!code)
+		code = mt_leak_search_run(&s->s, flags_of(s->o), s->o->roots == ROOTS_STRICT, err);
 	if (!code && s->o->contents && copy_contents(s))
 		code = mt_err_no_memory(err);
-	if (code)
-		return code;
-	s->facts = *mt_image_facts(s->im);
-	s->facts.program = "";
-	mt_image_close(s->im); /* the process goes on */
-	s->im = NULL;
-	return 0;
+	if (!code)
+		mt_leak_search_let_go(&s->s);
+	return code;
 }
 
 /* ---- the report ---- */
@@ -328,8 +234,8 @@ static int name_sites(struct search *s, struct mt_report *ret_sites, struct mt_e
 		.warnings = o->verbose ? MT_LOAD_WARN_ALL : MT_LOAD_WARN_SOME,
 	};
 	mt_auto(mt_suppressions) struct mt_suppressions *rules = NULL;
-	struct suppressing suppressing = {.profile = s->loaded.profile[0]};
-	int code = o->no_symbols ? 0 : mt_loaded_symbolize(&s->loaded, &symbols, err);
+	struct suppressing suppressing = {.profile = s->s.loaded.profile[0]};
+	int code = o->no_symbols ? 0 : mt_loaded_symbolize(&s->s.loaded, &symbols, err);
 
 	if (code)
 		return code;
@@ -337,17 +243,17 @@ static int name_sites(struct search *s, struct mt_report *ret_sites, struct mt_e
 	if (!rules)
 		return err->code;
 	suppressing.context =
-		(struct mt_suppress_context){.suppressions = rules, .names = &s->loaded.names};
-	if (mt_find_suppress(&s->find, is_suppressed, &suppressing))
+		(struct mt_suppress_context){.suppressions = rules, .names = &s->s.loaded.names};
+	if (mt_find_suppress(&s->s.find, is_suppressed, &suppressing))
 		return mt_err_no_memory(err);
 	*ret_sites = (struct mt_report){
-		.profiles = s->loaded.profile,
+		.profiles = s->s.loaded.profile,
 		.profile_count = 1,
 		.stack = o->stack != UINT64_MAX ? (uint32_t)o->stack
 			 : o->is_json           ? MT_REPORT_STACK_MAX
 						: MT_REPORT_STACK_DEFAULT,
 		.color = !o->is_json && !o->output && mt_load_is_color(stdout),
-		.names = &s->loaded.names,
+		.names = &s->s.loaded.names,
 	};
 	return 0;
 }
@@ -357,10 +263,10 @@ static int write_report(struct search *s, struct mt_buf *out, struct mt_err *err
 	const struct leaks_options *o = s->o;
 	struct mt_report sites;
 	struct mt_leaks_report r = {
-		.find = &s->find,
-		.facts = &s->facts,
+		.find = &s->s.find,
+		.facts = &s->s.facts,
 		.name = s->operand,
-		.is_table = s->is_table,
+		.is_table = s->s.is_table,
 		.top = o->top != UINT64_MAX ? o->top
 		       : o->is_json         ? 0
 					    : MT_REPORT_TOP_DEFAULT,
@@ -370,7 +276,7 @@ static int write_report(struct search *s, struct mt_buf *out, struct mt_err *err
 	};
 	int code = 0;
 
-	if (s->loaded.count) {
+	if (s->s.loaded.count) {
 		code = name_sites(s, &sites, err);
 		r.sites = &sites;
 	}
@@ -392,8 +298,6 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	mt_output_init(&out, o->output);
 	code = choose(&s, &err);
 	if (!code)
-		code = read_all(&s, &err);
-	if (!code)
 		code = find_leaks(&s, &err);
 	if (!code)
 		code = write_report(&s, &out.text, &err);
@@ -403,7 +307,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		mt_complain("%s", err.text);
 		return MT_EXIT_FAILED;
 	}
-	return o->error_exitcode && s.find.fold.lost_count ? (int)o->error_exitcode : MT_EXIT_OK;
+	return o->error_exitcode && s.s.find.fold.lost_count ? (int)o->error_exitcode : MT_EXIT_OK;
 }
 
 static const char *const examples[] = {

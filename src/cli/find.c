@@ -162,6 +162,28 @@ int mt_live_states_find(struct mt_live_states *ret_states)
 	return 0;
 }
 
+int mt_live_state_of(pid_t pid, char **ret_path, struct mt_err *err)
+{
+	mt_auto(mt_live_states) struct mt_live_states s = {0};
+	const struct mt_live_state *found = NULL;
+	char name[16];
+	int code;
+
+	snprintf(name, sizeof(name), "%d", (int)pid);
+	code = add_mapped(&s, name);
+	if (!code) /* where the file has another name for the process */
+		code = mt_statedir_each(0, add_directory, &s);
+	for (size_t i = 0; i < s.count && !code; i++) {
+		const struct mt_live_state *state = &s.item[i];
+
+		if (state->is_running && state->header.pid == pid &&
+		    (!found || state->header.wall_start_ns > found->header.wall_start_ns))
+			found = state;
+	}
+	*ret_path = found ? strdup(found->path) : NULL;
+	return code || (found && !*ret_path) ? mt_err_no_memory(err) : 0;
+}
+
 static bool is_number(const char *text)
 {
 	return *text && strspn(text, "0123456789") == strlen(text);

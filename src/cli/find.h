@@ -5,6 +5,7 @@
 /* Live state files on this machine, and what a FILE operand names. */
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -33,6 +34,12 @@ MT_AUTO_DEFINE_INPLACE(mt_live_states, struct mt_live_states, mt_live_states_don
  * read. 0 or -ENOMEM.
  */
 int mt_live_states_find(struct mt_live_states *ret_states);
+
+/*
+ * The state file that a running process writes; of several (exec) the newest. Heap; caller frees.
+ * *ret_path is NULL when it is not tracked, or may not be looked at. 0 or -ENOMEM with *err.
+ */
+int mt_live_state_of(pid_t pid, char **ret_path, struct mt_err *err);
 
 /*
  * The path that a FILE operand means: itself when it exists; a PID or name:PROGRAM names the live

@@ -97,6 +97,30 @@ void mt_heap_done(struct mt_heap *h)
 	*h = (struct mt_heap){0};
 }
 
+struct mt_heap_arena mt_heap_sum(const struct mt_heap *h)
+{
+	struct mt_heap_arena s = {0};
+
+	for (size_t i = 0; i < h->arena_count; i++) {
+		const struct mt_heap_arena *a = &h->arenas[i];
+
+		s.held_bytes += a->held_bytes;
+		s.live_bytes += a->live_bytes;
+		s.live_blocks += a->live_blocks;
+		s.free_bytes += a->free_bytes;
+		s.free_blocks += a->free_blocks;
+		s.cached_bytes += a->cached_bytes;
+		s.cached_blocks += a->cached_blocks;
+		s.free_page_bytes += a->free_page_bytes;
+		s.top_bytes += a->top_bytes;
+		s.mapped_bytes += a->mapped_bytes;
+		s.mapped_blocks += a->mapped_blocks;
+		s.own_bytes += a->own_bytes;
+		s.own_blocks += a->own_blocks;
+	}
+	return s;
+}
+
 const struct mt_heap_block *mt_heap_block_of(const struct mt_heap *h, uint64_t address)
 {
 	size_t low = MT_SEARCH_UP_TO(h->blocks, h->block_count, address, address);

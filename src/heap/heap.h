@@ -65,6 +65,9 @@ int mt_heap_read(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *e
 void mt_heap_done(struct mt_heap *h); /* NULL is fine */
 MT_AUTO_DEFINE_INPLACE(mt_heap, struct mt_heap, mt_heap_done)
 
+/* All arenas together; the address is 0. */
+struct mt_heap_arena mt_heap_sum(const struct mt_heap *h);
+
 /* The block that holds an address, or NULL. */
 const struct mt_heap_block *mt_heap_block_of(const struct mt_heap *h, uint64_t address);
 

@@ -11,30 +11,6 @@
 #include <errno.h>
 #include <inttypes.h>
 
-static struct mt_heap_arena sum_of(const struct mt_heap *h)
-{
-	struct mt_heap_arena s = {0};
-
-	for (size_t i = 0; i < h->arena_count; i++) {
-		const struct mt_heap_arena *a = &h->arenas[i];
-
-		s.held_bytes += a->held_bytes;
-		s.live_bytes += a->live_bytes;
-		s.live_blocks += a->live_blocks;
-		s.free_bytes += a->free_bytes;
-		s.free_blocks += a->free_blocks;
-		s.cached_bytes += a->cached_bytes;
-		s.cached_blocks += a->cached_blocks;
-		s.free_page_bytes += a->free_page_bytes;
-		s.top_bytes += a->top_bytes;
-		s.mapped_bytes += a->mapped_bytes;
-		s.mapped_blocks += a->mapped_blocks;
-		s.own_bytes += a->own_bytes;
-		s.own_blocks += a->own_blocks;
-	}
-	return s;
-}
-
 /* Headers, padding and the allocator's own structures: what is left of what is held. */
 static uint64_t overhead_of(const struct mt_heap *h, const struct mt_heap_arena *a)
 {
@@ -196,7 +172,7 @@ static void add_damage(const struct mt_heap *h, struct mt_buf *out)
 int mt_allocators_text(const struct mt_heap *h, const struct mt_image_facts *facts,
 		       struct mt_buf *out)
 {
-	struct mt_heap_arena s = sum_of(h);
+	struct mt_heap_arena s = mt_heap_sum(h);
 	int code;
 
 	add_head(h, facts, &s, out);
@@ -227,7 +203,7 @@ static void add_numbers(struct mt_json *j, const struct mt_heap_arena *a)
 int mt_allocators_json(const struct mt_heap *h, const struct mt_image_facts *facts,
 		       struct mt_buf *out)
 {
-	struct mt_heap_arena s = sum_of(h);
+	struct mt_heap_arena s = mt_heap_sum(h);
 	struct mt_json j = {.out = out};
 
 	mt_json_open(&j, NULL, '{');

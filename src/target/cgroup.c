@@ -264,6 +264,43 @@ int mt_cgroup_read(const char *path, struct mt_cgroup *ret_group, struct mt_err 
 	return 0;
 }
 
+/* Whether a list "a,b,c" of len bytes has the controller. */
+static bool has_memory(const char *list, size_t len)
+{
+	for (const char *at = list; at < list + len; at += strcspn(at, ",:") + 1)
+		if (!strncmp(at, "memory", 6) && (at[6] == ',' || at[6] == ':'))
+			return true;
+	return false;
+}
+
+/* "4:cpu,memory:/path" of version 1, "0::/path" of version 2. */
+bool mt_cgroup_parse_path(const char *text, char *path, size_t bytes)
+{
+	bool is_found = false;
+
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		const char *list = line + strcspn(line, ":\n") + 1, *name;
+		size_t len;
+		bool is_v1;
+
+		if (list[-1] != ':')
+			continue;
+		name = list + strcspn(list, ":\n");
+		if (*name != ':' || name[1] != '/')
+			continue;
+		is_v1 = has_memory(list, (size_t)(name - list));
+		len = strcspn(name + 1, "\n");
+		if ((!is_v1 && (name != list || is_found)) || len >= bytes)
+			continue;
+		memcpy(path, name + 1, len);
+		path[len] = 0;
+		is_found = true;
+		if (is_v1)
+			break;
+	}
+	return is_found;
+}
+
 void mt_cgroup_done(struct mt_cgroup *g)
 {
 	if (!g)

@@ -55,6 +55,11 @@ struct mt_cgroup {
  * groups are usually mounted. 0; -ENOENT, or another negative errno value, with *err.
  */
 int mt_cgroup_read(const char *path, struct mt_cgroup *ret_group, struct mt_err *err);
+/*
+ * The path of the group with the memory controller in a text of /proc/PID/cgroup: of version 1 if
+ * there is one, else of version 2. false: there is none, or it is too long for `path`.
+ */
+bool mt_cgroup_parse_path(const char *text, char *path, size_t bytes);
 void mt_cgroup_done(struct mt_cgroup *g);
 MT_AUTO_DEFINE_INPLACE(mt_cgroup, struct mt_cgroup, mt_cgroup_done)
 

@@ -46,7 +46,7 @@ class Bench(live.Bench):
 def help_lists_the_commands(b):
     done = b.run("help")
     b.expect("status", done.returncode, 0)
-    names = ["run", "report", "diff", "timeline", "ctl", "ps", "top", "replay", "export", "view", "maps", "read", "meminfo", "leaks", "allocators", "metrics", "enable", "disable", "help"]
+    names = ["run", "report", "diff", "timeline", "ctl", "ps", "top", "replay", "export", "view", "maps", "read", "meminfo", "leaks", "allocators", "triage", "metrics", "enable", "disable", "help"]
     b.expect("commands", re.findall(r"^  (\w+) ", done.stdout, re.M), names)
     b.expect("--help", b.run("--help").stdout, done.stdout)
     bare = b.run()

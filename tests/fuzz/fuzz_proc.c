@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Any bytes as texts of meminfo, status, fdinfo and a thread's syscall. */
+/* Any bytes as texts of meminfo, status, limits, cgroup, mountinfo, fdinfo, a thread's syscall. */
 #include "report/meminfo.h"
+#include "target/descriptors.h"
 #include "target/gpu.h"
 #include "target/machine.h"
 #include "target/status.h"
@@ -39,6 +40,19 @@ static void machine(const char *text)
 	}
 }
 
+static void triage(const char *text)
+{
+	struct mt_map mounts = {0};
+	char path[64];
+
+	if (mt_cgroup_parse_path(text, path, sizeof(path)))
+		must(path[0] == '/' && strlen(path) < sizeof(path));
+	must(!mt_descriptors_tmpfs(text, &mounts));
+	(void)!mt_map_get(&mounts, mt_descriptors_mount(text), NULL);
+	(void)mt_limits_parse(text, "Max open files");
+	mt_map_done(&mounts);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
 	char *text = malloc(size_bytes + 1);
@@ -51,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 	memcpy(text, data, size_bytes);
 	text[size_bytes] = 0;
 	machine(text);
+	triage(text);
 	mt_status_parse(text, &st);
 	mt_usage_of_status(&st, &sum);
 	(void)!mt_vma_parse_syscall(text, &sp);

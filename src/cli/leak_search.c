@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* What is live in the image comes from the tracker's table, read before and after; else the heap.
+ */
+
+#include "cli/leak_search.h"
+
+#include "cli/tracked_blocks.h"
+#include "formats/mtk_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void mt_leak_search_done(struct mt_leak_search *s)
+{
+	if (!s)
+		return;
+	mt_find_done(&s->find);
+	mt_image_close(s->im);
+	mt_loaded_done(&s->loaded);
+	free(s->known);
+	free(s->state);
+}
+
+static int open_image(struct mt_leak_search *s, struct mt_err *err)
+{
+	int code = s->pid ? mt_image_open_process(s->pid, MT_IMAGE_COPY, &s->im, &s->note)
+			  : mt_image_open_core(s->core, &s->im, &s->note);
+
+	return code ? mt_err_set(err, code, "%s", s->note.text) : 0;
+}
+
+static int check_state(const struct mt_leak_search *s, const struct mt_profile *p,
+		       struct mt_err *err)
+{
+	pid_t pid = mt_image_facts(s->im)->pid;
+
+	if (s->pid || p->pid == pid)
+		return 0;
+	return mt_err_set(err, -EINVAL, "'%s' was recorded of process %d, the core file is of %d",
+			  s->state, (int)p->pid, (int)pid);
+}
+
+int mt_leak_search_open(struct mt_leak_search *s, struct mt_err *err)
+{
+	mt_auto(mt_profile) struct mt_profile *before = NULL;
+	struct mt_profile *after = NULL;
+	int code = 0;
+
+	if (s->state && s->pid)
+		code = mt_mtk_read_addresses(s->state, &before, err);
+	if (!code)
+		code = open_image(s, err);
+	if (!code && s->state)
+		code = mt_mtk_read_addresses(s->state, &after, err);
+	if (code || !after)
+		return code;
+	if (mt_loaded_take(&s->loaded, after))
+		return mt_err_no_memory(err);
+	code = check_state(s, after, err);
+	if (code)
+		return code;
+	s->is_table = mt_tracked_is_table(after);
+	s->known = mt_tracked_blocks(before, after, &s->knowns);
+	return s->known ? 0 : mt_err_no_memory(err);
+}
+
+int mt_leak_search_run(struct mt_leak_search *s, uint32_t flags, bool is_strict, struct mt_err *err)
+{
+	struct mt_find_input in = {
+		.known = s->known,
+		.knowns = s->knowns,
+		.is_table = s->is_table,
+		.flags = flags,
+		.is_strict = is_strict,
+	};
+	struct mt_range own = {0};
+	struct mt_state_header h;
+
+	if (s->state && !mt_mtk_read_header(s->state, &h, NULL) && h.arena_bytes) {
+		own = (struct mt_range){h.arena_address, h.arena_address + h.arena_bytes};
+		in.own = &own;
+		in.owns = own.start < own.end;
+	}
+	return mt_find_run(s->im, &in, &s->find, err);
+}
+
+void mt_leak_search_let_go(struct mt_leak_search *s)
+{
+	s->facts = *mt_image_facts(s->im);
+	s->facts.program = "";
+	mt_image_close(s->im);
+	s->im = NULL;
+}

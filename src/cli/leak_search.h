@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MT_CLI_LEAK_SEARCH_H
+#define MT_CLI_LEAK_SEARCH_H
+
+/* A search for lost blocks of a process or a core file: image, what the tracker knows, result. */
+
+#include "cli/load.h"
+#include "reach/find.h"
+
+struct mt_leak_search {
+	pid_t pid;        /* 0: a core file */
+	const char *core; /* its path; borrowed */
+	char *state;      /* owned: path of the state file, NULL: the process is not tracked */
+	struct mt_image *im;
+	struct mt_image_facts facts; /* when all was read */
+	struct mt_err note;     /* with a text: why no copy could be made, or what a core lacks */
+	struct mt_known *known; /* owned */
+	size_t knowns;
+	bool is_table;           /* `known` has all blocks */
+	struct mt_loaded loaded; /* the profile, if there is one */
+	struct mt_find find;
+};
+
+void mt_leak_search_done(struct mt_leak_search *s); /* NULL is fine */
+MT_AUTO_DEFINE_INPLACE(mt_leak_search, struct mt_leak_search, mt_leak_search_done)
+
+/*
+ * Makes the image, between two readings of the state: a process stands still while its copy is
+ * made. 0 or a negative errno value with *err.
+ */
+int mt_leak_search_open(struct mt_leak_search *s, struct mt_err *err);
+
+/* Fills s->find; flags: enum mt_mark_flags. 0 or a negative errno value with *err. */
+int mt_leak_search_run(struct mt_leak_search *s, uint32_t flags, bool is_strict,
+		       struct mt_err *err);
+
+/* Gives the image up, with s->facts as they are now: a process that stood still goes on. */
+void mt_leak_search_let_go(struct mt_leak_search *s);
+
+#endif
