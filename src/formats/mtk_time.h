@@ -18,9 +18,9 @@ struct mt_mtk_time {
 };
 
 /*
- * Takes the rate from the header's pair; when there is none, or one of the first second of a process
- * that ran twice as long, and `own_machine` says that the file was written since this machine
- * started, from the present; else it is assumed.
+ * Takes the rate from the header's pair; when there is none, or one of the first second of a
+ * process that ran twice as long, and `own_machine` says that the file was written since this
+ * machine started, from the present; else it is assumed.
  */
 void mt_mtk_time_init(struct mt_mtk_time *t, const struct mt_state_header *h, bool own_machine);
 
