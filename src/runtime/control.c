@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/sys.h"
 #include "runtime/check.h"
+#include "runtime/index.h"
 #include "runtime/light.h"
 #include "runtime/lock.h"
 #include "runtime/sampler.h"
@@ -21,7 +22,7 @@ void mt_control_forget(void)
 {
 	mt_rt.control_lock = 0;
 	mt_rt.filter = NULL;
-	mt_rt.counting = 0;
+	mt_rt.counting = mt_rt.recorded_all = 0;
 	mt_stream_forget();
 }
 
@@ -145,6 +146,8 @@ static int set_mode_locked(uint32_t mode, const struct mt_wishes *wishes, uint64
 	}
 	if (is_light(mode))
 		__atomic_store_n(&mt_rt.counting, 1, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n(&mt_rt.recorded_all, 1, __ATOMIC_RELAXED);
 	p->mode = mode;
 	p->regime = regime;
 	p->interval_bytes = every ? 0 : interval_bytes;
@@ -558,13 +561,18 @@ static void double_interval(struct mt_thread *t, enum mt_state_change_what why)
 	mt_unlock(&mt_rt.control_lock);
 }
 
-/* Doubled at 1/2, 3/4, 7/8 ... of the bound on memory. */
+/*
+ * Doubled when 1/2, 3/4, 7/8 ... of the bound are really in use. Of the tables only the page map is
+ * sparse: an allocator that spreads few blocks far has megabytes of it and touches some pages. The
+ * bound itself counts it whole: pages are touched without asking.
+ */
 static void memory_rail(struct mt_thread *t)
 {
 	const struct mt_state_header *h = mt_rt.hdr;
 	uint64_t most = h->max_bytes, level = mt_rt.policy.memory_level;
+	uint64_t untouched = mt_index_untouched(); /* first: it may rise, with table_bytes */
 	uint64_t used = __atomic_load_n(&h->committed_bytes, __ATOMIC_RELAXED) +
-			__atomic_load_n(&mt_rt.table_bytes, __ATOMIC_RELAXED);
+			__atomic_load_n(&mt_rt.table_bytes, __ATOMIC_RELAXED) - untouched;
 	if (!most || level > 20 || used <= most - (most >> (level + 1)))
 		return;
 	__atomic_store_n(&mt_rt.policy.memory_level, (uint32_t)level + 1, __ATOMIC_RELAXED);

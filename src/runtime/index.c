@@ -8,11 +8,34 @@
 #include "runtime/lock.h"
 #include "runtime/storage.h"
 
+enum { PAGE_BYTES = 4096 };
+
 int mt_index_init(uint32_t granule_shift)
 {
+	mt_rt.map_bytes = mt_rt.map_touched_bytes = 0;
+	mt_rt.map_pages = mt_arena_take(mt_rt.arena_bytes / PAGE_BYTES / 8 + sizeof(uint64_t));
 	mt_rt.index_top = mt_arena_take(sizeof(void *) << MT_INDEX_TOP_BITS);
 	mt_rt.index_shift = granule_shift;
-	return mt_rt.index_top ? 0 : -MT_ENOMEM;
+	return mt_rt.index_top && mt_rt.map_pages ? 0 : -MT_ENOMEM;
+}
+
+void mt_index_touch(const void *place)
+{
+	size_t page = (size_t)((const char *)place - mt_rt.arena) / PAGE_BYTES;
+	uint64_t *word = &mt_rt.map_pages[page / 64], bit = (uint64_t)1 << page % 64;
+	if (__atomic_load_n(word, __ATOMIC_RELAXED) & bit)
+		return;
+	if (!(__atomic_fetch_or(word, bit, __ATOMIC_RELAXED) & bit))
+		__atomic_fetch_add(&mt_rt.map_touched_bytes, PAGE_BYTES, __ATOMIC_RELAXED);
+}
+
+uint64_t mt_index_untouched(void)
+{
+	if (__atomic_load_n(&mt_rt.recorded_all, __ATOMIC_RELAXED))
+		return 0;
+	/* what is touched first: it never passes what was made */
+	uint64_t touched = __atomic_load_n(&mt_rt.map_touched_bytes, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&mt_rt.map_bytes, __ATOMIC_RELAXED) - touched;
 }
 
 /* The object that *place points to, made when it is not there; a lost race wastes address space
@@ -25,6 +48,7 @@ static void *get_or_make(void **place, size_t bytes)
 	void *made = mt_arena_take_table(bytes);
 	if (!made)
 		return NULL;
+	__atomic_fetch_add(&mt_rt.map_bytes, bytes, __ATOMIC_RELAXED);
 	if (__atomic_compare_exchange_n(place, &have, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return made;
 	return have;
@@ -40,9 +64,10 @@ MT_COLD uint32_t *mt_index_slot_slow(uint64_t address)
 	if (!middle)
 		return NULL;
 	size_t leaf_bytes = sizeof(uint32_t) << (MT_INDEX_LEAF_BITS - mt_rt.index_shift);
-	uint32_t *leaf = get_or_make(
-		&middle[address >> MT_INDEX_LEAF_BITS & ((1 << MT_INDEX_MIDDLE_BITS) - 1)],
-		leaf_bytes);
+	void **in_middle =
+		&middle[address >> MT_INDEX_LEAF_BITS & ((1 << MT_INDEX_MIDDLE_BITS) - 1)];
+	uint32_t *leaf = get_or_make(in_middle, leaf_bytes);
+	mt_index_touch(in_middle);
 	return leaf ? &leaf[(address & ((1u << MT_INDEX_LEAF_BITS) - 1)) >> mt_rt.index_shift]
 		    : NULL;
 }

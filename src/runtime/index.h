@@ -49,6 +49,15 @@ MT_INLINE uint32_t *mt_index_slot(uint64_t address)
 	return MT_LIKELY(slot != NULL) ? slot : mt_index_slot_slow(address);
 }
 
+/* A place in the map is about to be written: its page is in use from now on. Samples only. */
+void mt_index_touch(const void *place);
+
+/*
+ * Bytes of the map that are counted in mt_rt.table_bytes, but have never been written: no memory.
+ * 0 once blocks were recorded otherwise than as samples.
+ */
+uint64_t mt_index_untouched(void);
+
 /* Top-level table. 0 or -ENOMEM. Start-up. */
 int mt_index_init(uint32_t granule_shift);
 

@@ -321,8 +321,11 @@ static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_g
 		r = b->record ? b->record : take_record(t);
 		entered = r != 0;
 	}
-	if (mark)
+	if (mark) {
 		mt_filter_add(address);
+		if (r)
+			mt_index_touch(slot);
+	}
 	if (r) {
 		mt_fill_record(slot, r, mark, address, (uint32_t)b->size, b->cell, b->unit,
 			       b->sequence);

@@ -272,6 +272,10 @@ struct mt_rt {
 	volatile uint32_t no_storage;  /* the kernel gave none: stop asking */
 	volatile uint32_t limited;     /* bit KIND: max-overhead permits no more of this region */
 	volatile uint64_t table_bytes; /* private tables that grow with what is recorded */
+	uint64_t map_bytes;            /* of these: the page map; most of it is never touched */
+	uint64_t map_touched_bytes;    /* pages of it that a sample was entered in, see index.h */
+	uint64_t *map_pages;           /* a bit for each page of the arena: it is one of them */
+	uint32_t recorded_all;         /* 1: blocks were entered without a look at pages */
 	struct mt_options options;
 	char state_dir[256];
 	char state_path[320];

@@ -1492,6 +1492,29 @@ def bound_stacks(bench):
     bounded_report(bench, run, ["allocations counted in the totals only", "--max-overhead is used up"])
 
 
+@test_each("few samples", "many samples")
+def bound_widens_the_interval(bench, samples):
+    """The interval is doubled by memory that is in use, not by a page map that few blocks spread over."""
+    bound, few = 8 * MIB, samples == "few samples"
+    if few: # of 1500 blocks of 30000 bytes one in 35
+        program = bench.build("late_threads.c", flags=["-pthread"])
+        run, took = bench.run([program, "1500", "30000"], True,
+                              MEMTRACK_OPTIONS="mode=sample interval=1M max-overhead=%d" % bound), 0
+    else:
+        command = [bench.build("many_stacks.c"), "100000", "2000"]
+        bare = memory_of(bench, command, False)[1]
+        run, took = memory_of(bench, command, True, MEMTRACK_OPTIONS="mode=sample interval=64 max-overhead=%d" % bound)
+        took -= bare
+    state = run.states[0]
+    doubled = [c for c in state.change if c.what == 9] # MT_CHANGE_MEMORY_RAIL
+    bench.expect("exit status", run.status, 0)
+    bench.expect("few samples", 10 < state.totals().allocs < 200, few)
+    bench.expect("not doubled", not doubled, few)
+    if took > bound + 4 * MIB:
+        bench.problem("it took %d bytes" % took)
+    bench.note = "%d samples, %d times doubled, %.1f MiB" % (state.totals().allocs, len(doubled), took / MIB)
+
+
 @test
 def bound_blocks(bench):
     """No room for more live blocks: allocations and bytes go on; what became of the rest is not guessed."""

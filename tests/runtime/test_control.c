@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/sys.h"
+#include "runtime/index.h"
 #include "runtime/lock.h"
 
 #define SITE(n) fixture_address(1, 16 * (n) + 1)
@@ -13,6 +14,13 @@
 static size_t usable_size(const void *p)
 {
 	return 64;
+}
+
+static int begin_sample(void **state)
+{
+	mt_original[MT_FAMILY_PLAIN].malloc_usable_size = usable_size;
+	return fixture_begin(
+		&(struct fixture_config){.mode = MT_MODE_SAMPLE, .interval_bytes = 4096});
 }
 
 static int begin(void **state)
@@ -225,6 +233,44 @@ static void memory_near_its_bound_doubles_the_interval(void **state)
 	assert_int_equal(mt_rt.hdr->interval_bytes, 8192);
 }
 
+/* Always recorded, and not large. */
+static void take_sample(struct mt_thread *t, uint64_t address)
+{
+	struct mt_caller caller = fixture_caller(SITE(1));
+	t->depth = 1;
+	mt_finish_alloc(t, (void *)address, 20000, MT_CALL_MALLOC, &caller, 0);
+}
+
+static void page_map_that_is_not_touched_doubles_nothing(void **state)
+{
+	enum { LEAF_SPAN = 1 << MT_INDEX_LEAF_BITS, LEAVES = 16, LEAF_BYTES = 1 << 20 };
+	uint64_t base = 0x100000000;
+	struct mt_thread *t = fixture_thread();
+	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
+	mt_rt.hdr->max_bytes = mt_rt.hdr->committed_bytes + LEAVES * LEAF_BYTES * 3 / 2;
+	for (uint64_t i = 0; i < LEAVES; i++)
+		take_sample(t, base + i * LEAF_SPAN);
+	assert_true(mt_rt.table_bytes >= LEAVES * LEAF_BYTES);
+	assert_true(mt_rt.hdr->committed_bytes + mt_rt.table_bytes > mt_rt.hdr->max_bytes / 2);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 4096);
+	/* one in each page of the map, until the interval is longer */
+	for (uint64_t page = 0; page < LEAVES * LEAF_BYTES / 4096; page++)
+		take_sample(t, base + page * (LEAF_SPAN / (LEAF_BYTES / 4096)) + 16);
+	assert_true(mt_rt.hdr->interval_bytes > 4096);
+	assert_int_equal(last_change()->what, MT_CHANGE_MEMORY_RAIL);
+	assert_true(mt_index_untouched() < LEAVES * LEAF_BYTES / 2);
+}
+
+static void page_map_of_a_full_mode_counts_whole(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
+	take_sample(t, 0x100000000);
+	assert_int_equal(mt_index_untouched(), 0); /* the fixture began in full mode */
+	mt_rt.recorded_all = 0;
+	assert_true(mt_index_untouched() >= (1 << 20) - 4096);
+}
+
 static void the_log_is_bounded(void **state)
 {
 	struct mt_thread *t = fixture_thread();
@@ -374,6 +420,9 @@ int main(void)
 		TEST(a_module_filter_that_names_nothing_leaves_all_out),
 		TEST(a_request_that_names_no_interval_keeps_what_a_rail_made_of_it),
 		TEST(memory_near_its_bound_doubles_the_interval),
+		TEST(page_map_of_a_full_mode_counts_whole),
+		cmocka_unit_test_setup_teardown(page_map_that_is_not_touched_doubles_nothing,
+						begin_sample, fixture_teardown),
 		TEST(the_log_is_bounded),
 		TEST(more_intervals_than_regimes_are_refused),
 		TEST(the_program_itself_is_obeyed_at_once),
