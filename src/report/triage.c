@@ -219,7 +219,10 @@ static void add_site(const struct mt_triage_site *s, struct mt_buf *out)
 	mt_buf_adds(out, "  ");
 	mt_escape(out, s->name);
 	mt_buf_adds(out, " (");
-	add_signed(out, s->live_bytes);
+	if (s->live_bytes < 0) /* of estimates */
+		add_signed(out, s->live_bytes);
+	else
+		add_size(out, (uint64_t)s->live_bytes);
 	mt_buf_printf(out, " live in %" PRId64 " block%s)\n", s->live_blocks,
 		      s->live_blocks == 1 ? "" : "s");
 }
@@ -229,6 +232,10 @@ static void add_tracker(const struct mt_triage_facts *f, struct mt_buf *out)
 	const struct mt_triage_tracker *t = &f->tracker;
 
 	begin(out, "4", "whose");
+	if (t->step == MT_TRIAGE_NOT_NEEDED && f->is_refused) {
+		mt_buf_adds(out, "not known whether it is tracked: it may not be looked at\n");
+		return;
+	}
 	if (t->step == MT_TRIAGE_NOT_NEEDED) {
 		mt_buf_adds(out, "not tracked: call stacks are known of programs that were started "
 				 "with 'memtrack run'\n");
@@ -332,7 +339,9 @@ static void add_damage(const struct mt_triage_facts *f, struct mt_buf *out)
 			mt_buf_adds(out, told++ ? ", " : "");
 			add_one_limit(f, &f->limit[i], out);
 		}
-	if (!told)
+	if (!f->limits)
+		mt_buf_adds(out, "none is known");
+	else if (!told)
 		mt_buf_printf(out, "none of the %zu that are set is near", f->limits);
 	if (f->killed_now > f->killed_before)
 		mt_buf_printf(out, "; the control group killed %" PRIu64 " for want of memory",
@@ -471,7 +480,10 @@ static void json_tracker(const struct mt_triage_facts *f, struct mt_json *j)
 	const struct mt_triage_tracker *t = &f->tracker;
 
 	mt_json_open(j, "tracker", '{');
-	mt_json_bool(j, "is_tracked", t->step != MT_TRIAGE_NOT_NEEDED);
+	if (t->step == MT_TRIAGE_NOT_NEEDED && f->is_refused)
+		mt_json_null(j, "is_tracked");
+	else
+		mt_json_bool(j, "is_tracked", t->step != MT_TRIAGE_NOT_NEEDED);
 	mt_json_string(j, "why", t->why);
 	mt_json_string(j, "mode", t->mode);
 	mt_json_i64(j, "live_before_bytes", t->live_before_bytes);

@@ -89,6 +89,15 @@ static enum mt_triage_verdict verdict_of(const struct mt_triage_facts *f)
 #define assert_verdict(f, wanted) \
 	assert_string_equal(mt_triage_verdict_key(verdict_of(f)), mt_triage_verdict_key(wanted))
 
+static void assert_text_has(const struct mt_triage_facts *f, const char *part)
+{
+	mt_auto(mt_buf) struct mt_buf out = {0};
+
+	assert_int_equal(mt_triage_text(f, &out), 0);
+	if (!strstr(mt_buf_text(&out), part))
+		fail_msg("no '%s' in: %s", part, mt_buf_text(&out));
+}
+
 /* The last two lines of the text. */
 static void assert_says(const struct mt_triage_facts *f, const char *verdict, const char *next)
 {
@@ -242,6 +251,7 @@ static void a_tracked_process_names_the_call_site(void **state)
 		.live_blocks = 8,
 	};
 	assert_verdict(&f, MT_VERDICT_LIVE);
+	assert_text_has(&f, "+4.0 MiB  add_row  table.c:12, malloc (8.0 MiB live in 8 blocks)");
 	assert_says(&f, "most by 'add_row  table.c:12, malloc' (+4.0 MiB)",
 		    "memtrack report 4711 --show=live");
 	f.tracker.has_sites = false;
@@ -441,6 +451,8 @@ static void what_cannot_be_known_is_said(void **state)
 	assert_verdict(&f, MT_VERDICT_REFUSED);
 	assert_says(&f, "no sum of the process grew; more cannot be known: that takes root",
 		    "sudo memtrack triage 4711");
+	assert_text_has(&f, "not known whether it is tracked");
+	assert_text_has(&f, "limits: none is known");
 	f.has_ended = true;
 	f.readings = 2;
 	assert_verdict(&f, MT_VERDICT_ENDED);
