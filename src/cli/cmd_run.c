@@ -118,7 +118,7 @@ static const struct mt_option options[] = {
 	 .offset = AT(every),
 	 .min = 1,
 	 .max = 65536,
-	 .help = "sample mode: sample every Nth allocation instead, whatever its size; sites with "
+	 .help = "sample mode: sample one of every N allocations instead, whatever its size; sites with "
 		 "many small blocks get most samples, those with few large ones may get none"},
 	{.name = "max-cpu",
 	 .argument = "PERCENT",

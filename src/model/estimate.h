@@ -10,7 +10,7 @@
  *
  *     p(s) = 1 - exp(-s / T)            computed as -expm1(-s / T)
  *     p(s) = 1  when s >= T ln 100      "99 % rule": always recorded, weight 1
- *     p    = 1 / N                      every Nth allocation, whatever its size
+ *     p    = 1 / N                      one of every N allocations, whatever its size
  *
  * A recorded block stands for 1 / p blocks and s / p bytes (Horvitz and Thompson 1952: right in the
  * mean for every p). Each is weighed before they are summed; the sum of the sizes over the mean

@@ -374,12 +374,15 @@ static void take_sampling(struct mt_thread *t, const struct mt_policy *p)
 	uint32_t every = sampling ? p->wishes.every : 0;
 	if (!t->random)
 		t->random = mt_clock_ticks() ^ mt_rt.seed ^ (uint64_t)t->tid << 32;
-	if (every != t->every)
-		t->every_left = every ? 1 + (uint32_t)(mt_random_next(&t->random) % every) : 0;
+	if (every != t->every) {
+		t->every = every;
+		t->every_rest = t->every_left = 0;
+		if (every)
+			mt_light_next_of_every(t);
+	}
 	if (interval != t->interval_bytes || !interval)
 		t->sample_left = interval ? mt_sample_distance(interval, mt_random_next(&t->random))
 					  : INT64_MAX;
-	t->every = every;
 	t->interval_bytes = interval;
 	take_points(t, p);
 	t->sample_always = interval ? always_from(interval) : UINT64_MAX;

@@ -252,6 +252,17 @@ static struct mt_points *points_of(struct mt_thread *t, size_t size)
 	return NULL;
 }
 
+/*
+ * One of each N in a row, at a random place among them: with a fixed distance a program that
+ * allocates in turns would show one of its sites only.
+ */
+void mt_light_next_of_every(struct mt_thread *t)
+{
+	uint32_t place = 1 + (uint32_t)(mt_random_next(&t->random) % t->every);
+	t->every_left = t->every_rest + place;
+	t->every_rest = t->every - place;
+}
+
 /* The regime in which a block of the malloc heap is recorded, 0: it is not. */
 static uint32_t sampled(struct mt_thread *t, size_t size)
 {
@@ -261,7 +272,7 @@ static uint32_t sampled(struct mt_thread *t, size_t size)
 	if (t->every) {
 		if (--t->every_left)
 			return 0;
-		t->every_left = t->every;
+		mt_light_next_of_every(t);
 		return regime;
 	}
 	struct mt_points *points = points_of(t, size);

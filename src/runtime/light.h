@@ -191,6 +191,9 @@ void mt_light_step(struct mt_thread *t);
  */
 uint32_t mt_light_take(struct mt_thread *t, const void *p, size_t size, enum mt_state_call call);
 
+/* Draws which of the next N allocations is recorded (mt_thread.every). */
+void mt_light_next_of_every(struct mt_thread *t);
+
 /* Likewise for a block of a custom heap, which STATS does not count. Sampling mode. */
 uint32_t mt_light_take_custom(struct mt_thread *t, size_t size);
 

@@ -163,7 +163,8 @@ struct mt_thread {
 	uint32_t family;              /* enum mt_family of the present call, for usable sizes */
 	uint64_t sample_always;       /* sizes from here on are always recorded */
 	uint64_t interval_bytes;      /* of sample_left; 0: none */
-	uint32_t every, every_left;   /* every Nth allocation is recorded; 0: not so */
+	uint32_t every, every_left;   /* one of each N allocations is recorded; 0: not so */
+	uint32_t every_rest;          /* allocations of this N behind it */
 	uint64_t random;              /* state of the generator of sample distances */
 	/* of ranges of sizes, and behind them of custom heaps */
 	struct mt_points points[MT_RANGES_MAX + 1];

@@ -238,6 +238,19 @@ static void large_blocks_are_always_recorded_and_move_no_point(void **state)
 	assert_int_equal(sampled_of(1)->bytes_variance[0], 0);
 }
 
+/* Two call sites in turns, and of ten places the same ones over and over: all are in the sample. */
+static void one_of_each_n_is_recorded_wherever_it_is(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	fixture_wish(MT_MODE_SAMPLE, 4096, 10);
+	mt_control_take(t);
+	for (uint64_t i = 0; i < 20000; i++)
+		take_in(t, i, 24, SITE(i % 10 < 5 ? 1 : 2));
+	uint64_t first = mt_rt.cells[1].allocs, second = mt_rt.cells[2].allocs;
+	assert_int_equal(first + second, 2000); /* exactly one of each ten */
+	assert_in_range(first, 1000 - 5 * 23, 1000 + 5 * 23);
+}
+
 static void every_nth_allocation_is_recorded(void **state)
 {
 	struct mt_thread *t = fixture_thread();
@@ -553,6 +566,7 @@ int main(void)
 		TEST(what_was_sampled_is_found_again_when_it_is_freed, sample),
 		TEST(large_blocks_are_always_recorded_and_move_no_point, sample),
 		TEST(every_nth_allocation_is_recorded, sample),
+		TEST(one_of_each_n_is_recorded_wherever_it_is, sample),
 		TEST(interval_one_records_everything_as_it_is, sample),
 		TEST(another_interval_is_another_site, sample),
 		TEST(a_range_of_sizes_has_its_own_interval, sample),
