@@ -18,7 +18,7 @@
 struct plan {
 	uint64_t steps; /* to be counted */
 	uint64_t peak_step, peak_bytes;
-	uint64_t end_ns; /* of the last event, since start */
+	uint64_t begin_ns, end_ns; /* of the first and last event, since start */
 	struct mt_mtr_losses whole;
 };
 
@@ -44,13 +44,15 @@ static int find_steps(const struct mt_mtr *m, struct mt_profile *p, const struct
 	mt_auto(mt_mtr_events) struct mt_mtr_events *e = mt_mtr_events_new(m);
 	struct mt_mtr_step s;
 	struct plan plan = {0};
-	uint64_t step = 0, live = 0, last = 0;
+	uint64_t step = 0, live = 0, first = UINT64_MAX, last = 0;
 	bool past = false;
 	int r;
 
 	if (!e)
 		return -ENOMEM;
 	while ((r = mt_mtr_events_next(e, &s)) == 1) {
+		if (s.kind != MT_MTR_STEP_LISTED)
+			first = MT_MIN(first, s.unit);
 		last = MT_MAX(last, s.unit);
 		past = past || is_past(p, when, s.unit);
 		if (past)
@@ -65,6 +67,7 @@ static int find_steps(const struct mt_mtr *m, struct mt_profile *p, const struct
 	}
 	plan.steps = when->kind == MT_MTR_AT_PEAK ? plan.peak_step : step;
 	plan.whole = mt_mtr_events_losses(e);
+	plan.begin_ns = first <= last ? mt_profile_clock_ns(&p->clock, first) : 0;
 	plan.end_ns = last ? mt_profile_clock_ns(&p->clock, last) : 0;
 	*ret = plan;
 	return r;
@@ -77,7 +80,15 @@ static int check_range(const struct mt_mtr *m, const struct mt_profile *p,
 {
 	uint64_t end_ns = MT_MAX(p->duration_ns, plan->end_ns);
 
-	if (when->kind != MT_MTR_AT_TIME || when->ns <= end_ns || when->ns - end_ns <= SLACK_NS)
+	if (when->kind != MT_MTR_AT_TIME)
+		return 0;
+	if (m->header.cut_blocks && when->ns + SLACK_NS < plan->begin_ns)
+		return mt_err_set(err, -ERANGE,
+				  "'%s' has nothing at %.3f s: its begin gave way to what came "
+				  "later, and it goes from %.3f to %.3f s after the start",
+				  m->name, (double)when->ns / 1e9, (double)plan->begin_ns / 1e9,
+				  (double)end_ns / 1e9);
+	if (when->ns <= end_ns || when->ns - end_ns <= SLACK_NS)
 		return 0;
 	return mt_err_set(err, -ERANGE,
 			  "'%s' has nothing at %.3f s: it lasts from 0 to %.3f s after the start",

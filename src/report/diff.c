@@ -278,6 +278,12 @@ int mt_report_write_diff(const struct mt_report *r, const struct mt_profile *con
 				  "--show=%s cannot be compared; use leaks, live, peak, total, "
 				  "temporary, large or modules",
 				  mt_show_name(r->show));
+	if (mt_basis_is_counted_only(&before) || mt_basis_is_counted_only(&now))
+		return mt_err_set(err, -EINVAL,
+				  "the %s state is of statistics mode, which knows no call sites "
+				  "that could be compared; 'memtrack report --show=sizes' has its "
+				  "counters, 'memtrack timeline' those of snapshots",
+				  mt_basis_is_counted_only(&before) ? "old" : "new");
 	code = build(&s, err);
 	if (!code && format == MT_REPORT_JSON)
 		write_json(&s, out);

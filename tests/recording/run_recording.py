@@ -461,6 +461,8 @@ def at_a_limit_the_begin_may_give_way(b):
             b.problems.append("no block gave way")
     if os.path.getsize(recording) > 600 * 1024:
         b.problems.append("%d bytes" % os.path.getsize(recording))
+    done = b.run("report", "--at=1us", recording)
+    b.expect("before what is left", (done.returncode, done.stdout, "its begin gave way" in done.stderr), (1, "", True))
 
 
 def largest_of_recordings(b, p):

@@ -330,6 +330,24 @@ static void a_table_of_call_sites_that_are_not_known_is_refused_as_csv(void **st
 	assert_non_null(strstr(err.text, "records no call stacks"));
 }
 
+static void states_without_call_sites_are_not_compared(void **state)
+{
+	mt_auto(mt_profile) struct mt_profile *counted = read_made(mtk_builder_counted);
+	mt_auto(mt_profile) struct mt_profile *sampled = read_made(mtk_builder_sampled);
+	const struct mt_profile *one[1] = {counted}, *other[1] = {sampled};
+	struct golden g = {.show = MT_SHOW_LEAKS};
+	struct mt_report r = make_report(&g, other);
+	mt_auto(mt_buf) struct mt_buf out = {0};
+	struct mt_err err = {0};
+
+	assert_int_equal(mt_report_write_diff(&r, one, 1, MT_REPORT_TEXT, &out, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "the old state is of statistics mode"));
+	r = make_report(&g, one);
+	assert_int_equal(mt_report_write_diff(&r, other, 1, MT_REPORT_JSON, &out, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "the new state is of statistics mode"));
+	assert_int_equal(out.len, 0);
+}
+
 static void every_failed_allocation_is_reported(void **state)
 {
 	static const enum mt_report_format formats[] = {MT_REPORT_TEXT, MT_REPORT_JSON,
@@ -392,6 +410,7 @@ int main(void)
 		cmocka_unit_test(errors_without_room_count_too),
 		cmocka_unit_test(sizes_of_all_allocations_of_a_sample_are_refused),
 		cmocka_unit_test(a_table_of_call_sites_that_are_not_known_is_refused_as_csv),
+		cmocka_unit_test(states_without_call_sites_are_not_compared),
 		cmocka_unit_test(every_failed_allocation_is_reported),
 		cmocka_unit_test(every_failed_allocation_of_errors_is_reported),
 	};
