@@ -118,8 +118,9 @@ static const struct mt_option options[] = {
 	 .offset = AT(every),
 	 .min = 1,
 	 .max = 65536,
-	 .help = "sample mode: sample one of every N allocations instead, whatever its size; sites with "
-		 "many small blocks get most samples, those with few large ones may get none"},
+	 .help = "sample mode: sample one of every N allocations instead, whatever its size; "
+		 "sites with many small blocks get most samples, those with few large ones may "
+		 "get none"},
 	{.name = "max-cpu",
 	 .argument = "PERCENT",
 	 .kind = MT_OPTION_NUMBER,
