@@ -63,8 +63,8 @@ static void find_process(struct builder *b)
 		b->value[i] = s->point[i].live_bytes;
 		b->t->max_live_bytes = MT_MAX(b->t->max_live_bytes, b->value[i]);
 	}
-	b->t->live = mt_trend_find(b->time_ns, b->value, s->point_count);
-	for (uint32_t i = 0; i < s->point_count; i++) {
+	b->t->live = mt_trend_find(b->time_ns, b->value, s->judged_count);
+	for (uint32_t i = 0; i < s->judged_count; i++) {
 		if (s->point[i].rss_bytes == MT_SERIES_UNKNOWN)
 			continue;
 		b->time_ns[known] = s->point[i].time_ns;
@@ -72,7 +72,7 @@ static void find_process(struct builder *b)
 		b->t->max_rss_bytes = MT_MAX(b->t->max_rss_bytes, s->point[i].rss_bytes);
 	}
 	b->t->rss = mt_trend_find(b->time_ns, b->value, known);
-	for (uint32_t i = 0, left = b->t->rss.first; i < s->point_count; i++) {
+	for (uint32_t i = 0, left = b->t->rss.first; i < s->judged_count; i++) {
 		b->t->rss.first = i; /* the number among all points */
 		if (s->point[i].rss_bytes != MT_SERIES_UNKNOWN && !left--)
 			break;
@@ -228,7 +228,7 @@ static int add_ages(struct builder *b, uint32_t rows)
 {
 	const struct mt_series *s = b->s;
 	const struct mt_profile *p = b->p;
-	uint64_t middle = s->point[0].time_ns / 2 + s->point[s->point_count - 1].time_ns / 2;
+	uint64_t middle = s->point[0].time_ns / 2 + s->point[s->judged_count - 1].time_ns / 2;
 	struct mt_profile_clock clock = p->clock;
 
 	b->row_of = mt_alloc_zero(p->site_count + 1u, sizeof(*b->row_of));

@@ -123,24 +123,29 @@ struct loader {
 	uint32_t column; /* the next one */
 };
 
+enum { ENOUGH_POINTS = 3 }; /* that one can be left out */
+
 static int count_sites(void *user, const struct mt_series_point *point,
 		       const struct mt_mts_table *table)
 {
 	struct mt_series *s = user;
 	s->site_count = MT_MAX(s->site_count, table->count);
 	s->point_count++;
+	s->judged_count = s->point_count;
+	if (point->reason == MT_SERIES_LAST && s->point_count > ENOUGH_POINTS)
+		s->judged_count--;
 	return 0;
 }
 
 static void choose_columns(struct mt_series *s, uint32_t most)
 {
 	uint32_t count =
-		MT_MAX(MT_MIN(MT_MIN(most, s->point_count), CELLS_MAX / s->site_count), 1u);
+		MT_MAX(MT_MIN(MT_MIN(most, s->judged_count), CELLS_MAX / s->site_count), 1u);
 	s->column_count = count;
 	for (uint32_t i = 0; i < count; i++)
 		s->column[i] =
-			count > 1 ? (uint32_t)((uint64_t)i * (s->point_count - 1) / (count - 1))
-				  : s->point_count - 1;
+			count > 1 ? (uint32_t)((uint64_t)i * (s->judged_count - 1) / (count - 1))
+				  : s->judged_count - 1;
 }
 
 static int make_tables(struct mt_series *s, uint32_t columns)
@@ -165,7 +170,7 @@ static int keep_point(void *user, const struct mt_series_point *point,
 	size_t bytes = table->count * sizeof(*table->site);
 	if (!l->at && bytes)
 		memcpy(s->first, table->site, bytes);
-	if (l->at == s->point_count - 1 && bytes)
+	if (l->at == s->judged_count - 1 && bytes)
 		memcpy(s->last, table->site, bytes);
 	if (l->column < s->column_count && s->column[l->column] == l->at) {
 		for (uint32_t i = 1; i < table->count; i++)

@@ -51,9 +51,14 @@ struct mt_series {
 	uint64_t damaged_bytes; /* at the end of the file, not readable */
 	uint32_t point_count;
 	struct mt_series_point *point;
+	/*
+	 * Points from the first on that tell how the process lived: at its end it may free what it
+	 * held all the time, so the point of the end is not among them where there are others.
+	 */
+	uint32_t judged_count;
 	uint32_t site_count; /* sites 0 .. site_count - 1 have values; element 0 is unused */
-	struct mt_series_site *first, *last; /* by site, at the first and the last point */
-	/* live bytes of the sites at column_count of the points */
+	struct mt_series_site *first, *last; /* by site, at the first and the last judged point */
+	/* live bytes of the sites at column_count of the judged points */
 	uint32_t column_count;
 	uint32_t *column; /* number of the point, rising; the first and the last are among them */
 	uint64_t *bytes;  /* bytes[site * column_count + column] */

@@ -340,11 +340,24 @@ static void add_head(const struct mt_timeline_view *v, struct mt_buf *out)
 	mt_buf_addc(out, '\n');
 }
 
+/* What the process did when it ended, which is no part of the judgement. */
+static void add_end(const struct mt_series *s, uint64_t live_bytes, struct mt_buf *out)
+{
+	enum { LITTLE = 10 };
+	uint64_t end = s->point[s->point_count - 1].live_bytes;
+	char text[MT_UNITS_TEXT_MAX];
+
+	if (end < live_bytes && live_bytes - end > live_bytes / LITTLE)
+		mt_buf_printf(out,
+			      "; at its end the process freed %s of it, which is left out here",
+			      mt_units_size(live_bytes - end, text));
+}
+
 static void add_process_line(const struct mt_timeline_view *v, bool is_rss, struct mt_buf *out)
 {
 	const struct mt_series *s = v->s;
 	const struct mt_trend *t = is_rss ? &v->t->rss : &v->t->live;
-	uint64_t first = s->point[0].live_bytes, last = s->point[s->point_count - 1].live_bytes;
+	uint64_t first = s->point[0].live_bytes, last = s->point[s->judged_count - 1].live_bytes;
 	char text[MT_UNITS_TEXT_MAX];
 
 	if (is_rss && !v->t->max_rss_bytes)
@@ -363,6 +376,8 @@ static void add_process_line(const struct mt_timeline_view *v, bool is_rss, stru
 		mt_buf_printf(out, "%s at most; ", mt_units_size(v->t->max_live_bytes, text));
 	}
 	add_verdict(v, t, s->point[t->first].time_ns, out);
+	if (!is_rss && s->judged_count < s->point_count)
+		add_end(s, last, out);
 	mt_buf_addc(out, '\n');
 }
 

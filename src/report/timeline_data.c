@@ -103,6 +103,7 @@ void mt_timeline_json(const struct mt_timeline_view *v, struct mt_json *j)
 	mt_json_u64(j, "pid", (uint64_t)v->p->pid);
 	mt_json_string(j, "program", v->p->exe);
 	mt_json_bool(j, "sampled", mt_profile_is_sampled(v->p));
+	mt_json_u64(j, "judged_snapshots", s->judged_count);
 	mt_json_u64(j, "thinned", s->thinned);
 	mt_json_u64(j, "lost", s->lost);
 	mt_json_u64(j, "damaged_bytes", s->damaged_bytes);

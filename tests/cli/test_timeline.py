@@ -89,19 +89,38 @@ def the_leak_is_the_first_suspect_and_the_cache_is_none(b):
     leak, cache, queue = sites["leak_here"], sites["fill_cache"], sites["use_queue"]
     b.expect("leak", (leak["suspect"], leak["trend"]["verdict"], leak["allocs"], leak["frees"], leak["last_bytes"]),
              (True, "grows", 450, 0, 45000))
-    b.expect("leak grew", (leak["trend"]["grew"], leak["trend"]["intervals"]), (45, 46))
+    b.expect("leak grew", (leak["trend"]["grew"], leak["trend"]["intervals"]), (45, 45))
     b.expect("cache", (cache["suspect"], cache["trend"]["verdict"], cache["last_bytes"]), (False, "levelled", 1200000))
     b.expect("queue", queue["suspect"], False)
     b.expect("live at last", line["snapshots"][-1]["live_bytes"] >= 45000 + 1200000, True)
     text = b.run("timeline", "g.mtk").stdout
     b.expect_in("head", text, "growing (pid %d): 47 snapshots over " % g.pid)
     b.expect_in("verdict", text, "1 leak suspect; ")
-    b.expect_in("reason", text, "grew in 45 of 46 intervals; of 450 blocks allocated meanwhile 100.0 % were never freed; ")
+    b.expect_in("reason", text, "grew in 45 of 45 intervals; of 450 blocks allocated meanwhile 100.0 % were never freed; ")
     b.expect_in("cache in words", text, "no suspect: 0 B at first, 1.1 MiB at last; grew and then stays, since ")
     b.expect("the same by report", b.run("report", "g.mtk", "--show=timeline").stdout, text)
     rows = list(csv.DictReader(io.StringIO(b.run("timeline", "g.mtk", "--csv").stdout)))
     b.expect("csv", [int(r["live_bytes"]) for r in rows], [s["live_bytes"] for s in line["snapshots"]])
     b.expect("csv of what is not known", rows[-1]["rss_bytes"], "")
+
+
+@needs_library
+def what_is_freed_at_the_end_is_a_suspect_all_the_same(b):
+    g = Growing(b, "--snapshot-on=signal")
+    first_taken(g)
+    g.do("tidy")
+    for _ in range(45):
+        g.do("1")
+        g.snapshot()
+    g.end()
+    line = json.loads(b.run("timeline", "g.mtk", "--json").stdout)["processes"][0]
+    leak = sites_by_function(line)["leak_here"]
+    b.expect("reason", (line["snapshots"][-1]["reason"], line["snapshots"][-1]["live_bytes"] < 45000), ("last", True))
+    b.expect("judged", (line["judged_snapshots"], len(line["snapshots"])), (46, 47))
+    b.expect("leak", (line["suspects"], leak["suspect"], leak["trend"]["verdict"], leak["last_bytes"]), (1, True, "grows", 45000))
+    text = b.run("timeline", "g.mtk").stdout
+    b.expect_in("said", text, "; at its end the process freed 1.")
+    b.expect_in("and left out", text, " MiB of it, which is left out here\n")
 
 
 @needs_library

@@ -144,6 +144,7 @@ static struct mt_series *make_series(uint32_t points, bool damaged)
 	assert_non_null(s);
 	*s = (struct mt_series){.arena = arena,
 				.point_count = points,
+				.judged_count = points,
 				.site_count = 6,
 				.column_count = points,
 				.lost = damaged ? 3 : 0,
