@@ -52,6 +52,14 @@ int mt_file_read(const char *path, size_t max_bytes, char **ret_data, size_t *re
 	return mt_file_read_fd(fd, path, max_bytes, ret_data, ret_len, err);
 }
 
+char *mt_file_text(const char *path, size_t max_bytes)
+{
+	char *text;
+	size_t len;
+
+	return mt_file_read(path, max_bytes, &text, &len, NULL) ? NULL : text;
+}
+
 ssize_t mt_file_pread(int fd, void *data, size_t len, uint64_t offset)
 {
 	size_t done = 0;

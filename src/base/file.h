@@ -18,7 +18,11 @@
 int mt_file_read(const char *path, size_t max_bytes, char **ret_data, size_t *ret_len,
 		 struct mt_err *err);
 
-/* As above from an open descriptor; `name` is for messages. Reads from the present position. */
+/* The text of a small file, mostly of /proc; NULL when it cannot be read, or is longer. */
+char *mt_file_text(const char *path, size_t max_bytes);
+
+/* As mt_file_read() from an open descriptor; `name` is for messages. Reads from the present
+ * position. */
 int mt_file_read_fd(int fd, const char *name, size_t max_bytes, char **ret_data, size_t *ret_len,
 		    struct mt_err *err);
 

@@ -169,6 +169,13 @@ char *mt_units_size(uint64_t bytes, char *text)
 	return text;
 }
 
+void mt_units_add_size(struct mt_buf *out, uint64_t bytes)
+{
+	char text[MT_UNITS_TEXT_MAX];
+
+	mt_buf_adds(out, mt_units_size(bytes, text));
+}
+
 static uint64_t magnitude(int64_t v)
 {
 	return v < 0 ? -(uint64_t)v : (uint64_t)v;

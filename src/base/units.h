@@ -7,6 +7,7 @@
  * ',' groups thousands everywhere.
  */
 
+#include "base/buf.h"
 #include "core/cc.h"
 
 enum { MT_UNITS_TEXT_MAX = 40 }; /* enough for every result below, NUL included */
@@ -33,6 +34,8 @@ int mt_units_parse_count(const char *text, uint64_t *ret_count);
  * Sizes: "0 B", "1023 B", "1.0 KiB", "1.2 MiB", "117 GiB" (three digits or fewer).
  */
 char *mt_units_size(uint64_t bytes, char *text);
+/* The same behind a text. */
+void mt_units_add_size(struct mt_buf *out, uint64_t bytes);
 /* As above with a sign: "+1.2 MiB", "-3 B", "0 B". */
 char *mt_units_size_signed(int64_t bytes, char *text);
 /* "0 ns", "12 us", "3.4 ms", "56.1 s", "3 min 07 s", "2 h 05 min", "3 d 04 h". */

@@ -15,6 +15,7 @@
 #include "cli/any_process.h"
 #include "cli/load.h"
 #include "core/clock.h"
+#include "core/sys.h"
 #include "report/meminfo.h"
 #include "target/memory.h"
 
@@ -48,17 +49,9 @@ static void stop(int signal)
 	stopped = 1;
 }
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t now_ns(void)
 {
-	return clock_ns(CLOCK_MONOTONIC);
+	return mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 }
 
 /* The text of an open file of /proc; -ESRCH: the process has ended. */
@@ -79,7 +72,7 @@ static int read_again(int fd, char **ret_text, size_t *ret_len, struct mt_err *e
 
 static int read_rollup(struct watch *c, struct mt_smaps_sum *ret, struct mt_err *err)
 {
-	uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t begin = mt_sys_clock_ns(MT_CLOCK_THREAD_CPU);
 	struct mt_smaps s;
 	char *text;
 	size_t len;
@@ -91,7 +84,7 @@ static int read_rollup(struct watch *c, struct mt_smaps_sum *ret, struct mt_err 
 		return code;
 	mt_smaps_total(&s, ret);
 	mt_smaps_done(&s);
-	c->walk_ns = now_ns() + (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin) * REST;
+	c->walk_ns = now_ns() + (mt_sys_clock_ns(MT_CLOCK_THREAD_CPU) - begin) * REST;
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "cli/any_process.h"
 #include "cli/triage_parts.h"
 #include "core/cc.h"
+#include "core/sys.h"
 #include "target/account.h"
 #include "target/descriptors.h"
 #include "target/gpu.h"
@@ -49,17 +50,9 @@ static void gathering_done(struct gathering *g)
 }
 MT_AUTO_DEFINE_INPLACE(gathering, struct gathering, gathering_done)
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t now_ns(void)
 {
-	return clock_ns(CLOCK_MONOTONIC);
+	return mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 }
 
 static void wait_until(uint64_t ns)
@@ -444,11 +437,11 @@ static int gather(struct gathering *g, struct mt_err *err)
 	const struct mt_triage_watch *w = g->w;
 	struct mt_triage_facts *f = g->f;
 	mt_auto(mt_triage_tracked) struct mt_triage_tracked *tracked = NULL;
-	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t cpu_ns = mt_sys_clock_ns(MT_CLOCK_THREAD_CPU);
 	int code = read_moment(g, 0, err);
 
 	/* the kernel walks page tables: of a large process less often */
-	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+	cpu_ns = mt_sys_clock_ns(MT_CLOCK_THREAD_CPU) - cpu_ns;
 	if (cpu_ns * COSTLY > w->for_ns)
 		g->readings = 3;
 	if (code == -ESRCH && !err->code)

@@ -35,23 +35,15 @@ static void set(struct mt_triage_facts *f, const char *name, bool is_count, uint
 	l->limit = limit;
 }
 
-static char *read_text(const char *path)
-{
-	char *text;
-	size_t len;
-
-	return mt_file_read(path, TEXT_MAX, &text, &len, NULL) ? NULL : text;
-}
-
 static void read_process(struct mt_triage_facts *f)
 {
 	mt_auto(free) char *text = NULL;
-	mt_auto(free) char *most = read_text("/proc/sys/vm/max_map_count");
+	mt_auto(free) char *most = mt_file_text("/proc/sys/vm/max_map_count", TEXT_MAX);
 	struct mt_status st;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/limits", (int)f->pid);
-	text = read_text(path);
+	text = mt_file_text(path, TEXT_MAX);
 	if (text && !mt_status_read(f->pid, &st))
 		set(f, "address space (ulimit -v)", false, st.bytes[MT_STATUS_VM_SIZE],
 		    mt_limits_parse(text, "Max address space"));
@@ -101,7 +93,7 @@ static void read_group(struct mt_triage_facts *f, bool is_first)
 	char path[4096];
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)f->pid);
-	text = read_text(path);
+	text = mt_file_text(path, TEXT_MAX);
 	if (!text || !mt_cgroup_parse_path(text, path, sizeof(path)))
 		return;
 	while (path[0] && path[1] && !take_group(f, path, is_first))

@@ -30,4 +30,12 @@ bool mt_mtk_time_is_own(const struct mt_state_header *h);
 /* CLOCK_MONOTONIC now, ns. */
 uint64_t mt_mtk_time_mono_ns(void);
 
+/* Whether a moment lies behind an end, which people were told to the millisecond. */
+MT_INLINE bool mt_mtk_time_is_behind(uint64_t ns, uint64_t end_ns)
+{
+	enum { SLACK_NS = 1000000 };
+
+	return ns > end_ns && ns - end_ns > SLACK_NS;
+}
+
 #endif

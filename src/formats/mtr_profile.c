@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/map.h"
+#include "formats/mtk_time.h"
 #include "formats/mtr_events.h"
 #include "wire/state.h"
 
@@ -73,8 +74,6 @@ static int find_steps(const struct mt_mtr *m, struct mt_profile *p, const struct
 	return r;
 }
 
-enum { SLACK_NS = 1000000 }; /* ends are told to the millisecond */
-
 static int check_range(const struct mt_mtr *m, const struct mt_profile *p,
 		       const struct mt_mtr_when *when, const struct plan *plan, struct mt_err *err)
 {
@@ -82,13 +81,13 @@ static int check_range(const struct mt_mtr *m, const struct mt_profile *p,
 
 	if (when->kind != MT_MTR_AT_TIME)
 		return 0;
-	if (m->header.cut_blocks && when->ns + SLACK_NS < plan->begin_ns)
+	if (m->header.cut_blocks && mt_mtk_time_is_behind(plan->begin_ns, when->ns))
 		return mt_err_set(err, -ERANGE,
 				  "'%s' has nothing at %.3f s: its begin gave way to what came "
 				  "later, and it goes from %.3f to %.3f s after the start",
 				  m->name, (double)when->ns / 1e9, (double)plan->begin_ns / 1e9,
 				  (double)end_ns / 1e9);
-	if (when->ns <= end_ns || when->ns - end_ns <= SLACK_NS)
+	if (!mt_mtk_time_is_behind(when->ns, end_ns))
 		return 0;
 	return mt_err_set(err, -ERANGE,
 			  "'%s' has nothing at %.3f s: it lasts from 0 to %.3f s after the start",

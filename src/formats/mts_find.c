@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "formats/mtk_time.h"
 
 enum how { BY_NUMBER, BY_TIME, BEFORE_LAST, THE_FIRST, THE_LAST };
 
@@ -73,15 +74,12 @@ static int take_best(void *user, const struct mt_series_point *p, const struct m
 	return r ? r : 1;
 }
 
-enum { SLACK_NS = 1000000 }; /* ends are told to the millisecond */
-
 static int check_range(const struct finder *f, const char *path, const char *which, uint64_t end_ns,
 		       struct mt_err *err)
 {
 	uint64_t most = f->how == BY_TIME ? MT_MAX(end_ns, f->last.time_ns) : f->last.time_ns;
 
-	if ((f->how != BY_TIME && f->how != BEFORE_LAST) || f->wanted <= most ||
-	    f->wanted - most <= SLACK_NS)
+	if ((f->how != BY_TIME && f->how != BEFORE_LAST) || !mt_mtk_time_is_behind(f->wanted, most))
 		return 0;
 	if (f->how == BY_TIME)
 		return mt_err_set(err, -ERANGE,

@@ -45,14 +45,6 @@ static uint64_t now_ns(void)
 	return mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 }
 
-static uint64_t wall_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t positive(int64_t v)
 {
 	return v > 0 ? (uint64_t)v : 0;
@@ -84,7 +76,7 @@ static void fill_point(const struct mt_watch *w, const struct mt_state_header *h
 		.reason = reason,
 		.is_usable = mode == MT_MODE_STATS || mode == MT_MODE_SAMPLE,
 		.time_ns = w->read_ns > h->mono_start_ns ? w->read_ns - h->mono_start_ns : 0,
-		.wall_ns = wall_ns(),
+		.wall_ns = mt_sys_clock_ns(MT_CLOCK_REALTIME),
 		.live_bytes = positive(w->live_bytes),
 		.live_count = positive(w->live_blocks),
 		.allocs = w->counts.allocs,

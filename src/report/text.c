@@ -192,7 +192,8 @@ static const char *verdict_object(const struct mt_report *r, const struct mt_tab
 	}
 }
 
-static void add_empty_verdict(const struct mt_report *r, const struct mt_table *t,
+/* more: bytes that the counters have beside the rows. */
+static void add_empty_verdict(const struct mt_report *r, const struct mt_table *t, uint64_t more,
 			      struct mt_buf *out)
 {
 	if (r->modules && *r->modules)
@@ -212,9 +213,8 @@ static void add_empty_verdict(const struct mt_report *r, const struct mt_table *
 	else if (r->show == MT_SHOW_PEAK)
 		mt_buf_adds(out, "nothing was live at the peak");
 	else
-		mt_buf_adds(out, mt_basis_counted_more(r, t)
-					 ? "nothing is live of what was recorded"
-					 : "nothing is live: every block was freed");
+		mt_buf_adds(out, more ? "nothing is live of what was recorded"
+				      : "nothing is live: every block was freed");
 }
 
 static void add_verdict(const struct mt_report *r, const struct mt_table *t, struct mt_buf *out)
@@ -227,7 +227,7 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 
 	mt_buf_adds(out, mt_text_strong(r));
 	if (!t->row_count || !v.rows) {
-		add_empty_verdict(r, t, out);
+		add_empty_verdict(r, t, more, out);
 	} else if (by_count) {
 		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s %s", v.rows,
 			      row_noun(t->query.by, v.rows), plural(v.rows, "makes", "make"),

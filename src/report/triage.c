@@ -17,13 +17,6 @@ static const char *const pace_words[] = {"flat", "keeps_growing", "steps", "leve
 
 /* ---- text ---- */
 
-static void add_size(struct mt_buf *out, uint64_t bytes)
-{
-	char text[MT_UNITS_TEXT_MAX];
-
-	mt_buf_adds(out, mt_units_size(bytes, text));
-}
-
 static void add_signed(struct mt_buf *out, int64_t bytes)
 {
 	char text[MT_UNITS_TEXT_MAX];
@@ -103,7 +96,7 @@ static void add_growth(const struct mt_triage_facts *f, struct mt_buf *out)
 		mt_buf_adds(out, "not known: there was no reading\n");
 		return;
 	}
-	add_size(out, mt_triage_bytes_in_all(f, 0));
+	mt_units_add_size(out, mt_triage_bytes_in_all(f, 0));
 	mt_buf_adds(out, " in memory and swap, ");
 	add_signed(out, mt_triage_growth_in_all(f));
 	if (!add_parts(f, out))
@@ -145,7 +138,7 @@ static void add_where(const struct mt_triage_facts *f, struct mt_buf *out)
 		if (f->buffers_now) {
 			mt_buf_printf(out, ", %" PRIu64 " file%s of shared memory with ",
 				      f->buffers_now, f->buffers_now == 1 ? "" : "s");
-			add_size(out, f->part[MT_TRIAGE_BUFFERS].bytes[f->readings - 1]);
+			mt_units_add_size(out, f->part[MT_TRIAGE_BUFFERS].bytes[f->readings - 1]);
 		}
 	} else if (f->descriptors == MT_TRIAGE_REFUSED) {
 		mt_buf_printf(out, "; %s", f->why_no_descriptors);
@@ -190,17 +183,17 @@ static void add_heap(const struct mt_triage_facts *f, struct mt_buf *out)
 		return;
 	mt_escape(out, h->allocator);
 	mt_buf_adds(out, " holds ");
-	add_size(out, h->held_bytes);
+	mt_units_add_size(out, h->held_bytes);
 	mt_buf_adds(out, " for ");
-	add_size(out, h->live_bytes);
+	mt_units_add_size(out, h->live_bytes);
 	mt_buf_adds(out, " live in ");
 	add_count(out, h->live_blocks);
 	mt_buf_adds(out, h->live_blocks == 1 ? " block; " : " blocks; ");
-	add_size(out, h->free_bytes);
+	mt_units_add_size(out, h->free_bytes);
 	mt_buf_adds(out, " free between them, ");
-	add_size(out, h->cached_bytes);
+	mt_units_add_size(out, h->cached_bytes);
 	mt_buf_adds(out, " in caches, ");
-	add_size(out, h->top_bytes);
+	mt_units_add_size(out, h->top_bytes);
 	mt_buf_adds(out, " at the end\n");
 	if (!h->has_before)
 		return;
@@ -222,7 +215,7 @@ static void add_site(const struct mt_triage_site *s, struct mt_buf *out)
 	if (s->live_bytes < 0) /* of estimates */
 		add_signed(out, s->live_bytes);
 	else
-		add_size(out, (uint64_t)s->live_bytes);
+		mt_units_add_size(out, (uint64_t)s->live_bytes);
 	mt_buf_printf(out, " live in %" PRId64 " block%s)\n", s->live_blocks,
 		      s->live_blocks == 1 ? "" : "s");
 }
@@ -263,14 +256,14 @@ static void add_reach(const struct mt_triage_facts *f, struct mt_buf *out)
 	if (add_undone(r->step, r->why, not_needed(f), out))
 		return;
 	if (r->lost_blocks) {
-		add_size(out, r->lost_bytes);
+		mt_units_add_size(out, r->lost_bytes);
 		mt_buf_printf(out, " in %s block%s lost (", mt_units_count(r->lost_blocks, text),
 			      r->lost_blocks == 1 ? " is" : "s are");
 		mt_buf_printf(out, "%s directly); ", mt_units_count(r->direct_blocks, text));
 	} else {
 		mt_buf_adds(out, "no block is lost; ");
 	}
-	add_size(out, r->reachable_bytes);
+	mt_units_add_size(out, r->reachable_bytes);
 	mt_buf_printf(out, " in %s can be reached\n", mt_units_count(r->reachable_blocks, text));
 }
 
@@ -297,7 +290,7 @@ static void add_one_limit(const struct mt_triage_facts *f, const struct mt_triag
 	else
 		mt_buf_printf(out, "%s of ", mt_units_size(l->now, text));
 	if (!l->is_count)
-		add_size(out, l->limit);
+		mt_units_add_size(out, l->limit);
 	mt_buf_printf(out, " (%s)", mt_units_percent(l->now, l->limit, text));
 	if (ns)
 		mt_buf_printf(out, ", at this rate reached in %s", mt_units_time(ns, text));

@@ -30,13 +30,6 @@ const char *mt_triage_part_name(enum mt_triage_part part)
 	return names[part];
 }
 
-static void add_size(struct mt_buf *out, uint64_t bytes)
-{
-	char text[MT_UNITS_TEXT_MAX];
-
-	mt_buf_adds(out, mt_units_size(bytes, text));
-}
-
 static void add_time(struct mt_buf *out, uint64_t ns)
 {
 	char text[MT_UNITS_TEXT_MAX];
@@ -49,7 +42,7 @@ static void add_growth(const struct mt_triage_facts *f, const struct mt_triage_j
 		       struct mt_buf *out)
 {
 	mt_buf_adds(out, "grew by ");
-	add_size(out, (uint64_t)j->growth_bytes);
+	mt_units_add_size(out, (uint64_t)j->growth_bytes);
 	mt_buf_adds(out, " in ");
 	add_time(out, f->watched_ns);
 	if (j->pace == MT_TRIAGE_STEPS)
@@ -103,7 +96,7 @@ static void add_lost(const struct mt_triage_facts *f, const struct mt_triage_jud
 	} else {
 		mt_buf_adds(out, "nothing grows now, but ");
 	}
-	add_size(out, f->reach.lost_bytes);
+	mt_units_add_size(out, f->reach.lost_bytes);
 	mt_buf_printf(out, " in %s of its live blocks can be reached by no pointer any more",
 		      mt_units_count(f->reach.lost_blocks, text));
 }
@@ -113,9 +106,9 @@ static void add_fragmented(const struct mt_triage_facts *f, const struct mt_tria
 {
 	mt_buf_adds(out, j->is_growing ? "fragmentation: the native heap grows, but of "
 				       : "fragmentation: nothing grows, but of ");
-	add_size(out, f->heap.held_bytes);
+	mt_units_add_size(out, f->heap.held_bytes);
 	mt_buf_adds(out, " that the allocator holds only ");
-	add_size(out, f->heap.live_bytes);
+	mt_units_add_size(out, f->heap.live_bytes);
 	mt_buf_adds(out, " are live blocks");
 }
 
@@ -163,7 +156,7 @@ static void add_steady(const struct mt_triage_facts *f, struct mt_buf *out)
 	if (f->heap.step == MT_TRIAGE_DONE && f->reach.step == MT_TRIAGE_DONE) {
 		mt_buf_adds(out, ", and ");
 		if (f->reach.lost_bytes) {
-			add_size(out, f->reach.lost_bytes);
+			mt_units_add_size(out, f->reach.lost_bytes);
 			mt_buf_adds(out, " are lost");
 		} else {
 			mt_buf_adds(out, "no block is lost");
@@ -182,7 +175,7 @@ static void add_stacks(const struct mt_triage_facts *f, const struct mt_triage_j
 			      f->threads_now - f->threads_before, f->threads_now);
 	else
 		mt_buf_adds(out, "stacks: no thread more, but stacks grew by ");
-	add_size(out, (uint64_t)j->growth_bytes);
+	mt_units_add_size(out, (uint64_t)j->growth_bytes);
 	mt_buf_adds(out, " in ");
 	add_time(out, f->watched_ns);
 }
@@ -263,11 +256,10 @@ static void add_growing(const struct mt_triage_facts *f, const struct mt_triage_
 	}
 }
 
-static void add_levelled(const struct mt_triage_facts *f, const struct mt_triage_judgement *j,
-			 struct mt_buf *out)
+static void add_levelled(const struct mt_triage_judgement *j, struct mt_buf *out)
 {
 	mt_buf_printf(out, "levelled off: %s grew by ", mt_triage_part_name(j->part));
-	add_size(out, (uint64_t)j->growth_bytes);
+	mt_units_add_size(out, (uint64_t)j->growth_bytes);
 	mt_buf_adds(out, " at first, and has stood still since: a cache that filled, or a start");
 }
 
@@ -342,11 +334,11 @@ void mt_triage_add_sentence(const struct mt_triage_facts *f, const struct mt_tri
 		add_more_mappings(f, out);
 		break;
 	case MT_VERDICT_LEVELLED:
-		add_levelled(f, j, out);
+		add_levelled(j, out);
 		break;
 	case MT_VERDICT_SHRINKS:
 		mt_buf_adds(out, "the process gave back ");
-		add_size(out, (uint64_t)-mt_triage_growth_in_all(f));
+		mt_units_add_size(out, (uint64_t)-mt_triage_growth_in_all(f));
 		mt_buf_adds(out, " meanwhile: nothing grows");
 		break;
 	case MT_VERDICT_STEADY:

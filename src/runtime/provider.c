@@ -305,27 +305,27 @@ int mt_provider_resolve(void)
 #endif
 
 #ifndef MT_BUILD_WRAP
-static void copy_name(const char *name, char *buf)
+/* The place of a slot in a table of so many, or -1. */
+static long place_in(void *const *slot, const void *table, size_t count)
 {
-	struct mt_fmt f;
-	mt_fmt_init(&f, buf, NAME_MAX_BYTES);
-	mt_fmt_str(&f, name);
+	void *const *first = table;
+	return slot >= first && slot < first + count ? (long)(slot - first) : -1;
 }
 
-/* Which name a place in our tables is for; "": it is none of theirs. */
-static void name_of_slot(void *const *slot, char *buf)
+/* Which name a place in our tables is for, perhaps made in buf; "": it is none of theirs. */
+static const char *name_of_slot(void *const *slot, char *buf)
 {
-	size_t at = (size_t)(slot - (void *const *)mt_original);
-	*buf = 0;
-	if (slot >= (void *const *)mt_original && at < MT_FAMILY_COUNT * MT_ARRAY_LEN(malloc_names))
-		family_name((enum mt_family)(at / MT_ARRAY_LEN(malloc_names)),
-			    at % MT_ARRAY_LEN(malloc_names), buf);
-	at = (size_t)(slot - (void *const *)&mt_system);
-	if (slot >= (void *const *)&mt_system && at < MT_ARRAY_LEN(system_names))
-		copy_name(system_names[at], buf);
-	at = (size_t)(slot - mt_cxx_original);
-	if (slot >= (void *const *)mt_cxx_original && at < MT_CXX_COUNT)
-		copy_name(cxx_names[at], buf);
+	enum { NAMES = MT_ARRAY_LEN(malloc_names) };
+	long at = place_in(slot, mt_original, MT_FAMILY_COUNT * NAMES);
+	if (at >= 0) {
+		family_name((enum mt_family)(at / NAMES), (size_t)at % NAMES, buf);
+		return buf;
+	}
+	at = place_in(slot, &mt_system, MT_ARRAY_LEN(system_names));
+	if (at >= 0)
+		return system_names[at];
+	at = place_in(slot, mt_cxx_original, MT_CXX_COUNT);
+	return at >= 0 ? cxx_names[at] : "";
 }
 
 /*
@@ -340,8 +340,7 @@ void mt_provider_need(void **slot)
 	if (__atomic_load_n(slot, __ATOMIC_ACQUIRE))
 		return;
 	if (mt_rt.phase == MT_RT_OFF) {
-		name_of_slot(slot, name);
-		void *f = (void *)mt_loader_find_behind(_DYNAMIC, name);
+		void *f = (void *)mt_loader_find_behind(_DYNAMIC, name_of_slot(slot, name));
 		if (f) {
 			__atomic_store_n(slot, f, __ATOMIC_RELEASE);
 			return;

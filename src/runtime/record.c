@@ -472,6 +472,16 @@ void mt_record_without_stack(struct mt_thread *t, const void *p, size_t size)
 	count_block(t, (uint64_t)p, size, 0);
 }
 
+/* The end of a malloc whose cell is known. slot: of the block, as of mt_fast_slot(). */
+MT_INLINE void *enter_in_cell(struct mt_thread *t, void *p, size_t size, uint32_t *slot,
+			      uint32_t cell)
+{
+	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_ANY)))
+		count_in_cell(t, (uint64_t)p, size, cell);
+	mt_leave(t);
+	return p;
+}
+
 void *mt_record_malloc(struct mt_thread *t, void *p, size_t size, uintptr_t sp, uintptr_t ra,
 		       uintptr_t fp)
 {
@@ -481,12 +491,8 @@ void *mt_record_malloc(struct mt_thread *t, void *p, size_t size, uintptr_t sp, 
 		return mt_finish_alloc(t, p, size, MT_CALL_MALLOC, &caller, 0);
 	/* only the clock was due */
 	mt_thread_tick(t);
-	uint32_t *slot = mt_fast_slot((uint64_t)p),
-		 cell = find_cell(t, t->tag + MT_CALL_MALLOC, 0, &caller);
-	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_ANY)))
-		count_in_cell(t, (uint64_t)p, size, cell);
-	mt_leave(t);
-	return p;
+	uint32_t *slot = mt_fast_slot((uint64_t)p);
+	return enter_in_cell(t, p, size, slot, find_cell(t, t->tag + MT_CALL_MALLOC, 0, &caller));
 }
 
 void *mt_record_malloc_unknown(struct mt_thread *t, void *p, size_t size, uintptr_t sp,
@@ -497,10 +503,7 @@ void *mt_record_malloc_unknown(struct mt_thread *t, void *p, size_t size, uintpt
 	uint32_t cell = mt_capture_unknown(&t->capture, sp, ra, fp, tag);
 	if (!cell)
 		cell = mt_site_cell(t, tag, 0);
-	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_ANY)))
-		count_in_cell(t, (uint64_t)p, size, cell);
-	mt_leave(t);
-	return p;
+	return enter_in_cell(t, p, size, slot, cell);
 }
 
 void *mt_record_malloc_in_cell(struct mt_thread *t, void *p, size_t size, uint32_t cell)

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/lines.h"
 #include "base/path.h"
 #include "core/cc.h"
 #include "target/machine_parts.h"
@@ -27,10 +28,8 @@ enum { TEXT_MAX = 1 << 24, DEPTH_MAX = 32 };
 static char *read_text(const char *folder, const char *name)
 {
 	mt_auto(free) char *path = mt_path_join(folder, name);
-	char *text;
-	size_t len;
 
-	return path && !mt_file_read(path, TEXT_MAX, &text, &len, NULL) ? text : NULL;
+	return path ? mt_file_text(path, TEXT_MAX) : NULL;
 }
 
 /* A file with one number; "max" and what is not there are not known. */
@@ -51,8 +50,7 @@ static uint64_t number_of(const char *text, const char *key)
 {
 	size_t len = strlen(key);
 
-	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-		line += *line == '\n';
+	for (const char *line = text; line && *line; line = mt_line_behind(line)) {
 		if (!strncmp(line, key, len) && line[len] == ' ')
 			return strtoull(line + len + 1, NULL, 10);
 	}
@@ -278,7 +276,7 @@ bool mt_cgroup_parse_path(const char *text, char *path, size_t bytes)
 {
 	bool is_found = false;
 
-	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+	for (const char *line = text; *line; line = mt_line_behind(line)) {
 		const char *list = line + strcspn(line, ":\n") + 1, *name;
 		size_t len;
 		bool is_v1;

@@ -4,6 +4,7 @@
 #include "target/descriptors.h"
 
 #include "base/file.h"
+#include "base/lines.h"
 #include "core/cc.h"
 #include "target/memory.h"
 
@@ -38,7 +39,7 @@ uint64_t mt_descriptors_mount(const char *text)
 /* "36 35 98:0 /root /mount options - tmpfs source options" */
 int mt_descriptors_tmpfs(const char *text, struct mt_map *mounts)
 {
-	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+	for (const char *line = text; *line; line = mt_line_behind(line)) {
 		size_t len = strcspn(line, "\n");
 		const char *type = memmem(line, len, " - ", 3);
 		uint64_t number = strtoull(line, NULL, 10);
@@ -54,7 +55,7 @@ uint64_t mt_limits_parse(const char *text, const char *name)
 {
 	size_t len = strlen(name);
 
-	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+	for (const char *line = text; *line; line = mt_line_behind(line)) {
 		char *end;
 		uint64_t number;
 
@@ -71,26 +72,23 @@ static int read_mounts(struct look *l)
 {
 	mt_auto(free) char *text = NULL;
 	char path[64];
-	size_t len;
 
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)l->pid);
-	if (mt_file_read(path, MOUNTS_MAX, &text, &len, NULL))
-		return 0; /* then only what its name tells is found */
-	return mt_descriptors_tmpfs(text, &l->tmpfs);
+	text = mt_file_text(path, MOUNTS_MAX);
+	/* without it only what its name tells is found */
+	return text ? mt_descriptors_tmpfs(text, &l->tmpfs) : 0;
 }
 
 static bool is_on_tmpfs(const struct look *l, const char *fd)
 {
 	mt_auto(free) char *text = NULL;
 	char path[300];
-	size_t len;
 
 	if (!l->tmpfs.count)
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", (int)l->pid, fd);
-	if (mt_file_read(path, INFO_MAX, &text, &len, NULL))
-		return false;
-	return mt_map_get(&l->tmpfs, mt_descriptors_mount(text), NULL);
+	text = mt_file_text(path, INFO_MAX);
+	return text && mt_map_get(&l->tmpfs, mt_descriptors_mount(text), NULL);
 }
 
 /* Whether a name is of memory that no mount that one can see has. */

@@ -4,6 +4,7 @@
 #include "target/image_process.h"
 
 #include "base/file.h"
+#include "base/lines.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,8 +19,7 @@ static const char *value_of(const char *text, const char *key)
 {
 	size_t len = strlen(key);
 
-	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-		line += *line == '\n';
+	for (const char *line = text; line && *line; line = mt_line_behind(line)) {
 		if (!strncmp(line, key, len) && line[len] == ':')
 			return line + len + 1 + strspn(line + len + 1, " \t");
 	}

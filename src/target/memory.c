@@ -4,6 +4,7 @@
 #include "target/memory.h"
 
 #include "base/file.h"
+#include "base/lines.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,11 +17,10 @@ uint64_t mt_memory_parse(const char *text, const char *key)
 {
 	size_t len = strlen(key);
 
-	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+	for (const char *line = text; line && *line; line = mt_line_behind(line)) {
 		uint64_t kib;
 		char unit[4];
 
-		line += *line == '\n';
 		if (strncmp(line, key, len) || line[len] != ':')
 			continue;
 		if (sscanf(line + len + 1, " %" SCNu64 " %3s", &kib, unit) != 2 ||
@@ -33,11 +33,10 @@ uint64_t mt_memory_parse(const char *text, const char *key)
 
 static char *read_text(pid_t pid, const char *name)
 {
-	char path[64], *text;
-	size_t len;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return mt_file_read(path, TEXT_MAX, &text, &len, NULL) ? NULL : text;
+	return mt_file_text(path, TEXT_MAX);
 }
 
 void mt_memory_read(pid_t pid, struct mt_memory *ret_memory)

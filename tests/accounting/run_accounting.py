@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,32 +26,9 @@ from cases import test
 TIMEOUT_S = 60
 
 
-class Bench:
-    """A directory of its own for each test; children die with it."""
-
+class Bench(cases.Bench):
     def __init__(self, build):
-        self.build = build
-        self.memtrack = build + "/memtrack"
-        self.dir = tempfile.mkdtemp(prefix="memtrack-accounting-")
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACK", "LD_", "MALLOC_", "GLIBC_TUN"))}
-        self.env["LC_ALL"] = "C.UTF-8"
-        self.children, self.problems = [], []
-
-    def close(self):
-        for child in self.children:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream:
-                    stream.close()
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-    def start(self, *command, **more):
-        child = subprocess.Popen(command, cwd=self.dir, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                 stderr=subprocess.DEVNULL, text=True, **more)
-        self.children.append(child)
-        return child
+        super().__init__(build, "accounting")
 
     def shapes(self):
         """A process of known shape: (child, {name: address})."""
@@ -81,14 +57,6 @@ class Bench:
 
     def json(self, *args):
         return json.loads(self.good(*args, "--json").stdout)
-
-    def expect(self, what, got, wanted):
-        if got != wanted:
-            self.problems.append("%s: %.700r, expected %.700r" % (what, got, wanted))
-
-    def expect_in(self, what, part, text):
-        if part not in text:
-            self.problems.append("%s: no %r in %r" % (what, part, text[-1500:]))
 
 
 def rollup(pid):

@@ -231,7 +231,7 @@ def threads_that_free_each_others_blocks_are_exact(b):
 
 @test
 def activity_of_threads_adds_up(b):
-    b.record(b.traffic, "threads", "20000")
+    b.record(b.traffic, "threads", "100000")
     recording = b.one("*.mtr")
     end = b.report(recording, "--at=end")
     for args in ([], ["--step=2ms"]):

@@ -4,6 +4,10 @@ The tests of a script: each function that is marked with @test is a test point, 
 A bench has `problems` (a list of sentences), close(), and perhaps `notes`.
 """
 import argparse
+import os
+import shutil
+import subprocess
+import tempfile
 
 from tap import Tap
 
@@ -12,6 +16,42 @@ TESTS = []
 
 class Skip(Exception):
     """Raised by a test that cannot be run here; the text says why."""
+
+
+class Bench:
+    """A directory of its own for each test, with programs that die with it; scripts add what they look at."""
+
+    def __init__(self, build, name):
+        self.build = build
+        self.memtrack = build + "/memtrack"
+        self.dir = tempfile.mkdtemp(prefix="memtrack-%s-" % name)
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACK", "LD_", "MALLOC_", "GLIBC_TUN"))}
+        self.env["LC_ALL"] = "C.UTF-8"
+        self.children, self.problems, self.notes = [], [], []
+
+    def close(self):
+        for child in self.children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+            for stream in (child.stdin, child.stdout):
+                if stream:
+                    stream.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def start(self, *command, **more):
+        child = subprocess.Popen(command, cwd=self.dir, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL, text=True, **more)
+        self.children.append(child)
+        return child
+
+    def expect(self, what, got, wanted):
+        if got != wanted:
+            self.problems.append("%s: %.700r, expected %.700r" % (what, got, wanted))
+
+    def expect_in(self, what, part, text):
+        if part not in text:
+            self.problems.append("%s: no %r in %r" % (what, part, text[-1500:]))
 
 
 def test(function):

@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -48,34 +47,12 @@ EXPECTED = {
 LONGER = {"slow": "4s"}
 
 
-class Bench:
-    """A directory of its own for each test; children die with it."""
-
+class Bench(cases.Bench):
     def __init__(self, build):
-        self.build = build
-        self.memtrack = build + "/memtrack"
-        self.dir = tempfile.mkdtemp(prefix="memtrack-triage-")
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACK", "LD_", "MALLOC_", "GLIBC_TUN"))}
-        self.env.update(LC_ALL="C.UTF-8", MEMTRACK_STATE_DIR=self.dir)
+        super().__init__(build, "triage")
+        self.env["MEMTRACK_STATE_DIR"] = self.dir
         with open(self.dir + "/mapped.data", "wb") as f:
             f.truncate(64 * 16 * 4096)
-        self.children, self.problems, self.notes = [], [], []
-
-    def close(self):
-        for child in self.children:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream:
-                    stream.close()
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-    def start(self, *command, **more):
-        child = subprocess.Popen(command, cwd=self.dir, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                 stderr=subprocess.DEVNULL, text=True, **more)
-        self.children.append(child)
-        return child
 
     def scenario(self, kind, *before):
         """(child, pid of the program)"""
@@ -107,14 +84,6 @@ class Bench:
 
     def end(self, child):
         return json.loads(child.communicate(timeout=TIMEOUT_S)[0])
-
-    def expect(self, what, got, wanted):
-        if got != wanted:
-            self.problems.append("%s: %.700r, expected %.700r" % (what, got, wanted))
-
-    def expect_in(self, what, part, text):
-        if part not in text:
-            self.problems.append("%s: no %r in %r" % (what, part, text[-1500:]))
 
 
 def part(facts, name):

@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -26,20 +25,13 @@ TIMEOUT_S = 100
 BY = ("callers", "callees", "function", "library", "size")
 
 
-class Bench:
-    """A directory of its own for each test."""
-
+class Bench(cases.Bench):
     def __init__(self, build):
-        self.memtrack = build + "/memtrack"
+        super().__init__(build, "view")
         self.holder = os.path.realpath(build + "/tests/view/holder")
-        self.dir = tempfile.mkdtemp(prefix="memtrack-view-")
         self.env = {k: v for k, v in os.environ.items()
                     if not k.startswith(("MEMTRACK", "ANDROID")) and k != "LD_PRELOAD"}
         self.env.update(MEMTRACK_LIB=build + "/libmemtrack.so", XDG_CACHE_HOME=self.dir + "/cache", LC_ALL="C.UTF-8")
-        self.problems = []
-
-    def close(self):
-        shutil.rmtree(self.dir, ignore_errors=True)
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -97,14 +89,6 @@ class Bench:
         _, errors = self.process.communicate(timeout=TIMEOUT_S)
         if self.process.returncode or errors:
             self.problems.append("holder: status %d: %s" % (self.process.returncode, errors))
-
-    def expect(self, what, got, wanted):
-        if got != wanted:
-            self.problems.append("%s: %.700r, expected %.700r" % (what, got, wanted))
-
-    def expect_in(self, what, part, text):
-        if part not in text:
-            self.problems.append("%s: no %r in %r" % (what, part, text[-1500:]))
 
 
 def child_of(path):
