@@ -168,6 +168,8 @@ def summary(case):
     _, output = case.run(TOOLS / 'test-summary', case.folder / 'b')
     case.tap.ok('summary: a failed point is shown with its reason', [] if 't: not ok 2 - b\n    # why\n' in output else [output])
     one('a program that dies after its points fails', '1 passed, 1 failed', 1, r'{"result": "ERROR", "stdout": "1..1\nok 1 - a"}')
+    _, output = case.run(TOOLS / 'test-summary', case.folder / 'b')
+    case.tap.ok('summary: a program that failed without a point is named', [] if 'failed: None: ERROR' in output else [output])
     one('cmocka tests count singly', '2 passed, 0 failed', 0,
         r'{"result": "OK", "stderr": "[==========] Running 2 test(s).\n[       OK ] a\n[       OK ] b\n[  PASSED  ] 2 test(s)."}')
     one("cmocka's notation of a skipped test is no failure", '1 passed, 0 failed, 1 skipped', 0,
