@@ -255,7 +255,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_LIST,
 	 .offset = AT(snapshot_on),
 	 .help = "take a snapshot when this happens; may be given again: rss>SIZE, pss>SIZE, "
-		 "growth>SIZE/TIME (live bytes) or signal (SIGUSR2 sent to memtrack)"},
+		 "growth>SIZE/TIME (live bytes) or signal (SIGUSR2 sent to memtrack); a limit that "
+		 "is passed, or growth that lasts, is one snapshot until it has ended"},
 	{.name = "report",
 	 .argument = "WHAT",
 	 .kind = MT_OPTION_CHOICE,

@@ -17,6 +17,7 @@
 #include "formats/mtk_watch.h"
 #include "formats/mts_read.h"
 #include "formats/mts_write.h"
+#include "record/snapshot_rule.h"
 #include "target/memory.h"
 
 #include <errno.h>
@@ -27,12 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND_NS 1000000000ull
-#define LOOK_NS SECOND_NS       /* how often RSS is looked at */
-#define PSS_NS (10 * SECOND_NS) /* PSS: it costs the process something */
-#define GROWTH_LOOK_MIN_NS 50000000ull
 enum {
-	GROWTH_STEPS = 32,
 	NAME_BYTES = 256,
 	RESERVE_BYTES = 4 << 20, /* where state files grow: a snapshot may be lost, a program's
 				    state may not */
@@ -258,22 +254,11 @@ int mt_snapshot_parse(const char *text, struct mt_snapshot_options *o, struct mt
 
 /* ---- the snapshots of a run ---- */
 
-/* What a rule remembers of a process. */
-struct rule_state {
-	bool is_above; /* it fired, and the value has not been well below since */
-	uint64_t next_ns;
-	/* growth: live bytes at the last steps, in a ring */
-	struct {
-		uint64_t time_ns, bytes;
-	} step[GROWTH_STEPS + 1];
-	uint32_t steps, at;
-};
-
 struct subject {
 	struct mt_mts_writer writer;
 	uint64_t next_ns; /* of the interval */
 	uint64_t pss_ns;  /* when PSS may be read again */
-	struct rule_state rule[MT_SNAPSHOT_RULES];
+	struct mt_snapshot_rule_state rule[MT_SNAPSHOT_RULES];
 };
 
 struct mt_snapshots {
@@ -282,73 +267,33 @@ struct mt_snapshots {
 	struct mt_err first_loss;
 };
 
-static uint64_t rule_period(const struct mt_snapshot_rule *r)
-{
-	if (r->kind == MT_SNAPSHOT_GROWTH)
-		return MT_MAX(r->time_ns / GROWTH_STEPS, GROWTH_LOOK_MIN_NS);
-	return r->kind == MT_SNAPSHOT_PSS ? PSS_NS : LOOK_NS;
-}
-
-/* Fires when the value comes above the limit; again only after it was below 15/16 of it. */
-static bool is_crossed(const struct mt_snapshot_rule *r, struct rule_state *s, uint64_t value)
-{
-	bool was_above = s->is_above;
-
-	if (value == MT_MEMORY_UNKNOWN)
-		return false;
-	if (value > r->bytes)
-		s->is_above = true;
-	else if (value < r->bytes - r->bytes / 16)
-		s->is_above = false;
-	return s->is_above && !was_above;
-}
-
-/* Fires when there are more live bytes than at some step within the time; then it begins anew. */
-static bool is_growing(const struct mt_snapshot_rule *r, struct rule_state *s, uint64_t now,
-		       uint64_t bytes)
-{
-	uint64_t least = bytes;
-
-	for (uint32_t i = 0; i < s->steps; i++)
-		if (now - s->step[i].time_ns <= r->time_ns)
-			least = MT_MIN(least, s->step[i].bytes);
-	if (bytes - least > r->bytes) {
-		s->steps = s->at = 0;
-		return true;
-	}
-	s->step[s->at].time_ns = now;
-	s->step[s->at].bytes = bytes;
-	s->at = (s->at + 1) % MT_ARRAY_LEN(s->step);
-	s->steps = MT_MIN(s->steps + 1, (uint32_t)MT_ARRAY_LEN(s->step));
-	return false;
-}
-
+/* MT_MEMORY_UNKNOWN when the state cannot be read, or not all of it. */
 static uint64_t live_bytes(const struct mt_companion_file *f)
 {
 	mt_auto(mt_watch) struct mt_watch w = {0};
 
-	return mt_mtk_watch_fd(f->fd, f->path, MT_MTK_WATCH_SUMS, &w, NULL)
-		       ? 0
-		       : positive(w.live_bytes);
+	if (mt_mtk_watch_fd(f->fd, f->path, MT_MTK_WATCH_SUMS, &w, NULL) || w.is_partial)
+		return MT_MEMORY_UNKNOWN;
+	return positive(w.live_bytes);
 }
 
-static bool is_fired(const struct mt_snapshot_rule *r, struct rule_state *s,
+static bool is_fired(const struct mt_snapshot_rule *r, struct mt_snapshot_rule_state *s,
 		     const struct mt_companion_file *f, uint64_t now)
 {
 	struct mt_memory m;
 
 	if (now < s->next_ns)
 		return false;
-	s->next_ns = now + rule_period(r);
+	s->next_ns = now + mt_snapshot_rule_period(r);
 	switch (r->kind) {
 	case MT_SNAPSHOT_RSS:
 		mt_memory_read(f->pid, &m);
-		return is_crossed(r, s, m.rss_bytes);
+		return mt_snapshot_rule_crossed(r, s, m.rss_bytes);
 	case MT_SNAPSHOT_PSS:
 		mt_memory_read_pss(f->pid, &m);
-		return is_crossed(r, s, m.pss_bytes);
+		return mt_snapshot_rule_crossed(r, s, m.pss_bytes);
 	default:
-		return is_growing(r, s, now, live_bytes(f));
+		return mt_snapshot_rule_growing(r, s, now, live_bytes(f));
 	}
 }
 
@@ -388,7 +333,7 @@ static void shoot(struct mt_snapshots *all, struct subject *s, const struct mt_c
 	};
 
 	if (shot.with_pss)
-		s->pss_ns = now_ns() + PSS_NS;
+		s->pss_ns = now_ns() + MT_SNAPSHOT_PSS_NS;
 	if (!take(&shot, NULL, &err)) {
 		all->taken++;
 		return;
@@ -457,7 +402,7 @@ struct mt_companion_task mt_snapshots_task(struct mt_snapshots *s)
 	uint64_t period = s->options.every_ns ? s->options.every_ns : UINT64_MAX / 2;
 
 	for (uint32_t i = 0; i < s->options.rules; i++)
-		period = MT_MIN(period, rule_period(&s->options.rule[i]));
+		period = MT_MIN(period, mt_snapshot_rule_period(&s->options.rule[i]));
 	/* with rules the interval's moments lie between visits: come often enough for both */
 	return (struct mt_companion_task){.period_ns = period, .visit = visit, .context = s};
 }

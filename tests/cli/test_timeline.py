@@ -213,6 +213,7 @@ def rules_take_snapshots(b):
         b.problems.append("no snapshot for RSS: %r" % g.reasons())
     rss = [s for s in g.timeline()["snapshots"] if s["reason"] == "rss"]
     b.expect("RSS then", [s["rss_bytes"] > 30 << 20 for s in rss], [True])
+    b.expect("growth that lasts", g.reasons().count("growth"), 1)
     g.end()
 
 
