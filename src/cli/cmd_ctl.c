@@ -281,12 +281,14 @@ static int take_snapshot(const char *path, struct mt_err *err)
 	return code;
 }
 
+/* 0 or a negative errno value; *ret_pending: it stands, but nobody has taken it over. */
 static int send_request(const char *path, const char *text, const struct ctl_options *o,
-			struct mt_err *err)
+			bool *ret_pending, struct mt_err *err)
 {
 	int code = mt_control_send(path, text, o->wait_ns, err);
 
-	if (code == MT_CONTROL_PENDING)
+	*ret_pending = code == MT_CONTROL_PENDING;
+	if (*ret_pending)
 		mt_complain("the program has not taken the request over yet: it does so with its "
 			    "next allocation or free");
 	/* what was live before is known to the recording as well */
@@ -318,8 +320,8 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	const struct ctl_options *o = opaque;
 	mt_auto(mt_buf) struct mt_buf text = {0};
 	mt_auto(free) char *path = NULL;
+	bool snapshot, is_pending = false;
 	struct mt_err err = {0};
-	bool snapshot;
 	int code;
 
 	if (read_words(operands, &text, &snapshot, &err)) {
@@ -331,12 +333,13 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	if (!code && operands->count == 1)
 		code = show(path, o, &err);
 	if (!code && text.len)
-		code = send_request(path, mt_buf_text(&text), o, &err);
+		code = send_request(path, mt_buf_text(&text), o, &is_pending, &err);
 	if (!code && snapshot)
 		code = take_snapshot(path, &err);
 	if (code)
 		mt_complain("%s", err.text);
-	return code ? MT_EXIT_FAILED : MT_EXIT_OK;
+	/* who does not wait asks for no more than that it stands */
+	return code || (is_pending && o->wait_ns) ? MT_EXIT_FAILED : MT_EXIT_OK;
 }
 
 static const char *const examples[] = {
@@ -380,9 +383,10 @@ const struct mt_command mt_cmd_ctl = {
 		"A request is applied as a whole or not at all. One that is not taken over within "
 		"--wait still stands, which is said, and later ones are added behind it.",
 	.exit_status =
-		"0: the request was taken over, or stands until the program's next event.\n\n1: "
-		"it could not be made or was refused; one sentence on standard error says "
-		"why.\n\n2: the command line was not understood.",
+		"0: the request was taken over; with --wait=0 also when it stands until the "
+		"program's next event.\n\n1: it could not be made, was refused, or was not taken "
+		"over within --wait; one sentence on standard error says which.\n\n2: the "
+		"command line was not understood.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-run(1), memtrack-ps(1), memtrack-top(1)",
 	.operand_words = "on off mode=full mode=sample mode=stats mode=record interval= "

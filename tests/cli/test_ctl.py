@@ -136,9 +136,10 @@ def a_request_that_nobody_takes_is_said(b):
     pid = str(b.pretended())
     sentence = "memtrack: the program has not taken the request over yet: it does so with its next allocation or free\n"
     done = b.run("ctl", "--wait=10ms", pid, "mode=stats")
-    b.expect("pending", (done.returncode, done.stdout, done.stderr), (0, "", sentence))
+    b.expect("pending", (done.returncode, done.stdout, done.stderr), (1, "", sentence))
     b.expect("shown", settings(b, pid)[0]["requests"], "1, the last one is not taken over yet")
-    b.run("ctl", "--wait=0", pid, "label=two words")
+    done = b.run("ctl", "--wait=0", pid, "label=two words")
+    b.expect("not waited for", (done.returncode, done.stdout, done.stderr), (0, "", sentence))
     with open(os.path.join(b.states, "live.mtk"), "rb") as f:
         b.expect("both", b"mode=stats  label=two%20words \0" in f.read(), True)
 
@@ -204,7 +205,7 @@ def a_stopped_program_takes_it_when_it_goes_on(b):
     pid = b.tracked(SUBJECT, "grow")
     os.kill(pid, signal.SIGSTOP)
     done = b.run("ctl", "--wait=50ms", str(pid), "mode=stats")
-    b.expect("status", done.returncode, 0)
+    b.expect("status", done.returncode, 1)
     b.expect_in("said", done.stderr, "has not taken the request over yet")
     b.expect("still", settings(b, pid)[0]["mode"], "full")
     os.kill(pid, signal.SIGCONT)

@@ -319,7 +319,7 @@ def a_process_in_check_mode(bench):
                 bench.expect("status of " + word, done.returncode, 1)
                 bench.expect_in(word, done.stderr, "in check mode, in which its blocks have headers: '%s' cannot be changed" % word)
             for word in ("label=x", "reset-peak", "modules=-libfoo*"):
-                bench.expect(word, bench.tool("ctl", "--wait=10ms", "name:faulty", word).returncode, 0)
+                bench.expect(word, bench.tool("ctl", "--wait=0", "name:faulty", word).returncode, 0)
             bench.expect_in("ctl", bench.tool("ctl", "name:faulty").stdout, "mode       check")
             ps = [line for line in bench.tool("ps").stdout.splitlines() if "faulty" in line]
             bench.expect("ps", [" check " in line for line in ps], [True])

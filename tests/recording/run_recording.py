@@ -518,7 +518,7 @@ def recording_may_begin_while_the_program_runs(b):
     b.expect("ready", p.stdout.readline(), "ready\n")
     pid = children_of(p.pid)
     done = b.run("ctl", str(pid[0]), "mode=record", "--wait=1ms")
-    b.expect("ctl", (done.returncode, "not taken" in done.stderr), (0, True)) # its next event is the first
+    b.expect("ctl", (done.returncode, "not taken" in done.stderr), (1, True))  # its next event is the first
     p.stdin.write("ab")
     p.stdin.flush()
     time.sleep(0.3)
