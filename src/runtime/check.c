@@ -791,13 +791,10 @@ MT_INLINE void do_free(void *p, enum mt_state_call call, const struct mt_caller 
 		mt_check_free_untracked(how, t, p);
 		return;
 	}
-	if (mt_guard_holds(p)) {
-		free_page(t, &use, p);
-		mt_check_leave(t);
-		return;
-	}
 	do_what_is_due(t, use.call, caller);
-	if (MT_UNLIKELY(mt_record_text_is_on))
+	if (mt_guard_holds(p))
+		free_page(t, &use, p);
+	else if (MT_UNLIKELY(mt_record_text_is_on))
 		free_recorded(t, &use, p);
 	else
 		free_any(t, &use, p, NULL);
@@ -822,14 +819,13 @@ MT_NOINLINE size_t mt_check_usable_size(const void *p, const struct mt_caller *c
 	struct mt_use use = {.call = MT_CALL_USABLE_SIZE, .caller = caller};
 	if (!p)
 		return 0;
-	if (mt_guard_holds(p))
-		return mt_guard_size(p);
 	enum mt_enter how = mt_enter(&t);
-	if (how != MT_ENTER_TRACK) {
-		struct mt_header h;
-		if (mt_check_reads_header(p, &h))
-			return h.usable;
-		return REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
+	if (how != MT_ENTER_TRACK)
+		return mt_check_usable_untracked(p);
+	do_what_is_due(t, use.call, caller);
+	if (mt_guard_holds(p)) {
+		mt_check_leave(t);
+		return mt_guard_size(p);
 	}
 	enum verdict v = examine(t, &use, (void *)(uintptr_t)p, &b);
 	size_t usable = v == IS_OURS ? b.usable : 0;
@@ -968,6 +964,7 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
 		return mt_check_realloc_untracked(how, t, old, size);
 	text.old = old;
+	do_what_is_due(t, MT_CALL_REALLOC, caller);
 	if (mt_guard_holds(old)) {
 		uint32_t token = mt_record_text_begin();
 		text.present = mt_present_bytes(old, mt_guard_size(old));
@@ -976,7 +973,6 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 		mt_check_leave(t);
 		return p;
 	}
-	do_what_is_due(t, MT_CALL_REALLOC, caller);
 	uint32_t token = mt_record_text_begin();
 	claim(&b, old);
 	enum verdict v = examine(t, &use, old, &b);

@@ -138,14 +138,6 @@ static void add_block(struct mt_thread *t, const struct mt_use *use, struct batc
 		check_batch(t, use, b);
 }
 
-static uint64_t in_use(enum mt_state_region_kind kind)
-{
-	const struct mt_state_region *r = mt_rt.region[kind];
-	uint64_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
-	uint64_t there = __atomic_load_n(&r->committed_bytes, __ATOMIC_RELAXED) / r->elem_bytes;
-	return MT_MIN(used, there);
-}
-
 static int is_over(uint64_t number, uint64_t end_ns)
 {
 	return number % BLOCKS_BETWEEN_CLOCKS == 0 && mt_sys_clock_ns(MT_CLOCK_MONOTONIC) > end_ns;
@@ -154,7 +146,8 @@ static int is_over(uint64_t number, uint64_t end_ns)
 /* 1, or 0 when the time was up first. */
 static int check_guards(struct mt_thread *t, const struct mt_use *use, uint64_t end_ns)
 {
-	uint64_t small = in_use(MT_REGION_LIVE), large = in_use(MT_REGION_LARGE);
+	uint64_t small = mt_storage_in_use(MT_REGION_LIVE),
+		 large = mt_storage_in_use(MT_REGION_LARGE);
 	struct batch b; /* no zeros: aarch64 compilers call memset for them */
 	b.count = 0;
 	for (uint64_t i = 1; i < small; i++) {

@@ -158,25 +158,45 @@ static uint32_t record_at(uint64_t at)
 	return slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) & ~MT_SLOT_SAMPLED : 0;
 }
 
-/* The live block in which an address lies, if it begins near. */
-static int fill_around(struct mt_state_error *e, uint64_t p)
+static int fill_live(struct mt_state_error *e, uint64_t place, uint64_t size, uint32_t cell)
+{
+	e->block = place;
+	e->block_bytes = size;
+	e->alloc = mt_cell_actor(cell);
+	e->alloc_call = mt_cell_call(cell, 0);
+	return 1;
+}
+
+static int fill_around_small(struct mt_state_error *e, uint64_t p)
 {
 	uint64_t granule = (uint64_t)1 << mt_rt.index_shift;
-	for (uint64_t at = p; p - at < NEAR; at -= granule) {
+	for (uint64_t at = p; p - at < MT_LARGE_BYTES; at -= granule) {
 		uint32_t r = record_at(at);
 		const struct mt_state_live *l = &mt_rt.live[r];
 		uint64_t place = r ? l->place : 0;
-		if (!place || place > p)
-			continue;
-		if (p - place >= l->size)
-			return 0;
-		e->block = place;
-		e->block_bytes = l->size;
-		e->alloc = mt_cell_actor(l->cell);
-		e->alloc_call = mt_cell_call(l->cell, 0);
-		return 1;
+		if (place && place <= p)
+			return p - place < l->size && fill_live(e, place, l->size, l->cell);
 	}
 	return 0;
+}
+
+/* These are in no order: all are looked at. */
+static int fill_around_large(struct mt_state_error *e, uint64_t p)
+{
+	uint64_t count = mt_storage_in_use(MT_REGION_LARGE);
+	for (uint64_t i = 1; i < count; i++) {
+		const struct mt_state_large *l = &mt_rt.large[i];
+		uint64_t place = __atomic_load_n(&l->place, __ATOMIC_ACQUIRE), size = l->size;
+		if (place && l->heap == MT_HEAP_MALLOC && p - place < size)
+			return fill_live(e, place, size, l->cell);
+	}
+	return 0;
+}
+
+/* The live block in which an address lies. */
+static int fill_around(struct mt_state_error *e, uint64_t p)
+{
+	return fill_around_small(e, p) || fill_around_large(e, p);
 }
 
 static struct mt_state_neighbour neighbour_at(uint32_t r, uint64_t place)
@@ -343,6 +363,8 @@ void mt_report_bad_pointer(struct mt_thread *t, const struct mt_use *use, const 
 	say_failure(use, node);
 	say(divider);
 	fill_damage(&d, e.block ? e.block : (uint64_t)p, e.block_bytes, NULL, 0);
+	if (e.kind == MT_ERROR_INVALID_FREE)
+		take_window(&d, (uint64_t)p);
 	finish(t, &e, &d);
 }
 

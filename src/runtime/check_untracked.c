@@ -57,3 +57,13 @@ MT_COLD void *mt_check_realloc_untracked(enum mt_enter how, struct mt_thread *t,
 	mt_check_free_untracked(how, t, old);
 	return mt_check_let_pass(how, t, p);
 }
+
+MT_COLD size_t mt_check_usable_untracked(const void *p)
+{
+	struct mt_header h;
+	if (mt_guard_holds(p))
+		return mt_guard_size(p);
+	if (mt_check_reads_header(p, &h))
+		return h.usable;
+	return REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
+}

@@ -20,4 +20,6 @@ void mt_check_free_untracked(enum mt_enter how, struct mt_thread *t, void *p);
 
 void *mt_check_realloc_untracked(enum mt_enter how, struct mt_thread *t, void *old, size_t size);
 
+size_t mt_check_usable_untracked(const void *p);
+
 #endif

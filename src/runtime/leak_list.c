@@ -109,14 +109,6 @@ static void add(struct reading *r, uint64_t place, uint64_t size, uint32_t cell)
 	l->leak[l->count++] = (struct mt_leak){place, size, node, count_frames(node)};
 }
 
-static uint64_t in_use(enum mt_state_region_kind kind)
-{
-	const struct mt_state_region *r = mt_rt.region[kind];
-	uint64_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
-	uint64_t there = __atomic_load_n(&r->committed_bytes, __ATOMIC_RELAXED) / r->elem_bytes;
-	return MT_MIN(used, there);
-}
-
 static void read_tables(struct reading *r, uint64_t small, uint64_t large)
 {
 	for (uint64_t i = 1; i < small; i++) {
@@ -133,7 +125,8 @@ static void read_tables(struct reading *r, uint64_t small, uint64_t large)
 
 int mt_leak_list_make(int at_exit, struct mt_leak_list *ret_list)
 {
-	uint64_t small = in_use(MT_REGION_LIVE), large = in_use(MT_REGION_LARGE);
+	uint64_t small = mt_storage_in_use(MT_REGION_LIVE),
+		 large = mt_storage_in_use(MT_REGION_LARGE);
 	struct reading r = {.list = ret_list, .room = small + large};
 	size_t bytes = MT_ALIGN_UP((r.room + 1) * sizeof(struct mt_leak), (size_t)4096);
 	long at = mt_sys_mmap(NULL, bytes, MT_PROT_READ | MT_PROT_WRITE,

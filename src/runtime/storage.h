@@ -63,4 +63,13 @@ MT_INLINE void *mt_storage_base(enum mt_state_region_kind kind)
 	return (char *)mt_rt.hdr + mt_rt.region[kind]->offset;
 }
 
+/* Elements that may be read, element 0 and free ones among them. */
+MT_INLINE uint64_t mt_storage_in_use(enum mt_state_region_kind kind)
+{
+	const struct mt_state_region *r = mt_rt.region[kind];
+	uint64_t used = __atomic_load_n(&r->used, __ATOMIC_RELAXED);
+	uint64_t there = __atomic_load_n(&r->committed_bytes, __ATOMIC_RELAXED) / r->elem_bytes;
+	return MT_MIN(used, there);
+}
+
 #endif

@@ -72,6 +72,10 @@ static void triggers(void)
 	raise(DUMP_SIGNAL);
 	kept[1] = realloc(kept[1], 200);
 	say("realloc", (unsigned long)is_dumped());
+	remove_dump();
+	raise(DUMP_SIGNAL);
+	malloc_usable_size(kept[1]);
+	say("usable", (unsigned long)is_dumped());
 }
 
 static void once(void)

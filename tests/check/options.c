@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -127,6 +128,8 @@ static int do_word(const char *word)
 {
 	if (!strcmp(word, "free"))
 		free(p);
+	else if (!strcmp(word, "usable"))
+		malloc_usable_size(p);
 	else if (!strcmp(word, "twice"))
 		double_free();
 	else if (!strcmp(word, "damage"))

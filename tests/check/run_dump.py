@@ -85,8 +85,14 @@ def files(r):
 
 @test("C109 a_dump_is_made_by_the_next_call_of_any_kind", "backtrace=4 " + HEAP, "triggers")
 def _(r):
-    r.expect_said(signal=0, calloc=1, free=1, memalign=1, realloc=1)
-    r.expect_log(dumping(r) * 4)
+    r.expect_said(signal=0, calloc=1, free=1, memalign=1, realloc=1, usable=1)
+    r.expect_log(dumping(r) * 5)
+
+
+@test("C109 so_is_it_by_calls_about_blocks_with_a_guard_page", "backtrace=4 guard_page " + HEAP, "triggers")
+def _(r):
+    r.expect_said(signal=0, calloc=1, free=1, memalign=1, realloc=1, usable=1)
+    r.expect_log(dumping(r) * 5)
 
 
 @test("C110 three_signals_are_one_dump", "backtrace=4 " + HEAP, "once")

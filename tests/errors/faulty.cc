@@ -60,11 +60,18 @@ static void mismatched()
 	free(block);             /* MARK mismatched use */
 }
 
+static void free_inside(size_t size, size_t offset)
+{
+	char *block = (char *)malloc(size); /* MARK interior alloc */
+	free(block + offset);               /* MARK interior use */
+	free(block);
+}
+
 static void interior()
 {
-	char *block = (char *)malloc(64); /* MARK interior alloc */
-	free(block + 16);                 /* MARK interior use */
-	free(block);
+	free_inside(64, 16);
+	free_inside(30000, 29000);
+	free_inside(300000, 200000);
 }
 
 static void loop()
