@@ -522,7 +522,7 @@ def recording_may_begin_while_the_program_runs(b):
     p.stdin.write("ab")
     p.stdin.flush()
     time.sleep(0.3)
-    done = b.run("ctl", str(pid[0]), "mode=record")
+    done = b.run("ctl", str(pid[0]), "mode=record", "--wait=0")
     b.expect("ctl again", done.returncode, 0)
     p.stdin.write("cdef")
     p.stdin.close()
