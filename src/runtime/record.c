@@ -158,6 +158,8 @@ static uint64_t weigh_free(struct mt_thread *t, const struct mt_state_regime *re
 	struct mt_state_sampled *s = sampled_of(cell);
 	s->freed_sample_bytes += size;
 	add_wide(s->freed_count_q16, w->count_q16);
+	add_wide(s->freed_bytes_variance, w->bytes_variance);
+	add_wide(s->freed_count_variance, w->count_variance);
 	return whole_bytes(w->bytes_q16, &s->freed_bytes_rest_q16);
 }
 

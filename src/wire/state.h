@@ -17,7 +17,8 @@
 #define MT_STATE_MAGIC "MEMTRACK" /* 8 bytes, no NUL in the file */
 enum {
 	MT_STATE_VERSION_MAJOR = 1,
-	MT_STATE_VERSION_MINOR = 2,
+	MT_STATE_VERSION_MINOR = 3,
+	MT_STATE_FREED_VARIANCE = 3, /* minor version from which on samples have it */
 	MT_STATE_BYTE_ORDER = 0x01020304,
 	MT_STATE_HEADER_BYTES = 4096,
 	MT_STATE_REGIONS_MAX = 24,
@@ -457,7 +458,9 @@ struct mt_state_sampled {
 	/* the same of the number of blocks: sum of (1 - p) / p^2 */
 	uint64_t count_variance[2];
 	uint32_t bytes_rest_q16, freed_bytes_rest_q16; /* fractions that bytes do not hold yet */
-	uint8_t reserved[40];
+	/* both variances, of what was freed; from minor version MT_STATE_FREED_VARIANCE on */
+	uint64_t freed_bytes_variance[2], freed_count_variance[2];
+	uint8_t reserved[8];
 };
 
 /* Something that changed how recording goes on. 32 bytes. */
@@ -621,6 +624,7 @@ MT_STATE_SIZE(mt_state_big, 32);
 MT_STATE_SIZE(mt_state_regime, 64);
 MT_STATE_SIZE(mt_state_sampled, 128);
 MT_STATE_AT(mt_state_sampled, bytes_rest_q16, 80);
+MT_STATE_AT(mt_state_sampled, freed_bytes_variance, 88);
 MT_STATE_SIZE(mt_state_change, 32);
 MT_STATE_AT(mt_state_header, guard_placed, 424);
 MT_STATE_AT(mt_state_header, arena_address, 448);

@@ -218,6 +218,8 @@ static const struct field fields[] = {
 	FIELD(mt_state_sampled, count_variance),
 	FIELD(mt_state_sampled, bytes_rest_q16),
 	FIELD(mt_state_sampled, freed_bytes_rest_q16),
+	FIELD(mt_state_sampled, freed_bytes_variance),
+	FIELD(mt_state_sampled, freed_count_variance),
 	FIELD(mt_state_sampled, reserved),
 	FIELD(mt_state_change, what),
 	FIELD(mt_state_change, unit),

@@ -6,6 +6,7 @@ The modes of recording under the real preload, against what the program counts i
 """
 import argparse
 import glob
+import math
 import os
 import random
 import shutil
@@ -105,6 +106,13 @@ def samples_estimate_the_totals(bench, work):
         bench.problems.append("estimate of %d allocations, sd %d, were %d" % (count, sd, values["allocs"]))
     bench.expect("live samples", len([b for b in state.blocks() if b.cell]),
                  sum(c.allocs - c.frees for c, _ in cells))
+    live = {True: 0, False: 0}
+    for b in state.blocks():
+        p = 1 if b.size >= 4096 * math.log(100) else -math.expm1(-max(b.size, 1) / 4096)
+        live[bool(b.cell)] += (1 - p) * (b.size / p) ** 2
+    by_sums = sum(s.bytes_variance - s.freed_bytes_variance for _, s in cells)
+    if not abs(by_sums - live[True]) <= 1e-3 * live[True]:
+        bench.problems.append("the live samples' variance is %d, by the sums %d" % (live[True], by_sums))
     left = [b for b in state.blocks() if b.size == 12345]
     if not 35 <= len(left) <= 50: # 95 % of each, of 50
         bench.problems.append("%d of the 50 blocks that stay were sampled" % len(left))

@@ -213,6 +213,7 @@ static void what_was_sampled_is_found_again_when_it_is_freed(void **state)
 	fixture_count_live(&count, &live_bytes);
 	assert_int_equal(count, t->stats->sampled);
 	assert_int_equal(live_bytes, sampled_of(1)->sample_bytes);
+	assert_int_equal(sampled_of(1)->freed_bytes_variance[0], 0);
 	for (uint64_t i = 0; i < BLOCKS; i++)
 		let_go(t, i);
 	fixture_count_live(&count, &live_bytes);
@@ -220,6 +221,10 @@ static void what_was_sampled_is_found_again_when_it_is_freed(void **state)
 	const struct mt_state_cell *c = &mt_rt.cells[1];
 	assert_int_equal(c->frees, c->allocs);
 	assert_int_equal(c->freed_bytes, c->bytes);
+	const struct mt_state_sampled *s = sampled_of(1);
+	assert_true(s->bytes_variance[0] && s->count_variance[0]);
+	assert_memory_equal(s->freed_bytes_variance, s->bytes_variance, 16);
+	assert_memory_equal(s->freed_count_variance, s->count_variance, 16);
 	assert_int_equal(t->stats->live_bytes, 0);
 	for (int i = 0; i < 1 << MT_FILTER_BITS; i++)
 		assert_int_equal(mt_rt.filter[i], 0);

@@ -71,6 +71,8 @@ class Sampled:
         self.bytes, self.freed_bytes = v[0:2]
         self.count, self.freed_count = (v[2] + (v[3] << 64)) / 65536, (v[4] + (v[5] << 64)) / 65536
         self.bytes_variance, self.count_variance = v[6] + (v[7] << 64), v[8] + (v[9] << 64)
+        v = struct.unpack_from("<4Q", raw, 88)
+        self.freed_bytes_variance, self.freed_count_variance = v[0] + (v[1] << 64), v[2] + (v[3] << 64)
 
 
 class State:

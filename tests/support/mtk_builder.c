@@ -409,6 +409,8 @@ static uint64_t sample_free(struct mtk_builder *b, uint32_t thread, uint32_t cel
 	struct mt_state_sampled *s = element(b, MT_REGION_SAMPLED, cell);
 	s->freed_sample_bytes += size;
 	add_wide(s->freed_count_q16, 65536 / p);
+	add_wide(s->freed_bytes_variance, (1 - p) * ((double)size / p) * ((double)size / p));
+	add_wide(s->freed_count_variance, (1 - p) / p / p);
 	mtk_builder_count_free(b, thread, address, usable_of(size));
 	return carry((double)size / p, &s->freed_bytes_rest_q16);
 }
