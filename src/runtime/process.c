@@ -547,12 +547,30 @@ enum { DEEP_BIND = 8 }; /* RTLD_DEEPBIND */
 			mt_provider_need((void **)&mt_system.name); \
 	} while (0)
 
+/*
+ * A library that is bound deep allocates and frees with the allocator's own functions, also what
+ * getline() gave it. Guarded samples end then. The blocks of check mode have headers and cannot
+ * change: the library is bound like any other.
+ */
+MT_COLD static int without_deep_bind(int mode)
+{
+	static uint32_t told;
+	if (!mt_check_is_on()) {
+		mt_guard_stop();
+		return mode;
+	}
+	if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+		mt_log(MT_LOG_INFO, "Libraries are loaded without RTLD_DEEPBIND, which would let "
+				    "them free blocks past malloc debug.");
+	return mode & ~DEEP_BIND;
+}
+
 MT_PUBLIC void *dlopen(const char *file, int mode);
 MT_PUBLIC void *dlopen(const char *file, int mode)
 {
 	NOTE_CHANGE(dlopen);
-	if (MT_UNLIKELY(mode & DEEP_BIND)) /* it frees with the allocator's own free */
-		mt_guard_stop();
+	if (MT_UNLIKELY(mode & DEEP_BIND))
+		mode = without_deep_bind(mode);
 	return mt_system.dlopen(file, mode);
 }
 
@@ -561,7 +579,7 @@ MT_PUBLIC void *dlmopen(long space, const char *file, int mode)
 {
 	NOTE_CHANGE(dlmopen);
 	if (MT_UNLIKELY(mode & DEEP_BIND))
-		mt_guard_stop();
+		mode = without_deep_bind(mode);
 	return mt_system.dlmopen(space, file, mode);
 }
 

@@ -1417,6 +1417,18 @@ def child_reallocates_what_it_inherited(bench):
 
 
 @test
+def deepbind_in_check_mode(bench):
+    """Its own malloc and free would know nothing of headers, so that the library is bound like any other."""
+    bench.library("binder.c", "libbinder.so")
+    program = bench.build("deepbind.c")
+    said = (b"malloc_debug: Libraries are loaded without RTLD_DEEPBIND, "
+            b"which would let them free blocks past malloc debug.\n")
+    for check in ("guard free_track fill backtrace", "verify_pointers", "guard_page backtrace"):
+        run = bench.run([program], True, LIBC_DEBUG_MALLOC_OPTIONS=check)
+        bench.expect("with " + check, (run.status, run.stdout, run.stderr), (0, b"lines 700\nprocess 1777x1\n", said))
+
+
+@test
 def huge_sparse_block_stays_sparse(bench):
     """Neither a fill nor the quarantine makes memory of gigabytes that nobody touched."""
     program = bench.build("sparse.c")
