@@ -132,7 +132,7 @@ def a_leak_under_changing_labels_is_one_suspect(b):
             if how == "program":
                 g.do("label tenant-%d" % i)
             else:
-                b.expect("ctl", b.run("ctl", str(g.pid), "label=tenant-%d" % (i // 15)).returncode, 0)
+                b.expect("ctl", b.run("ctl", "--wait=0", str(g.pid), "label=tenant-%d" % (i // 15)).returncode, 0)
             g.do("1")
             g.snapshot()
         g.end()
