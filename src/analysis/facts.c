@@ -53,6 +53,11 @@ void mt_chance_expect(struct mt_chance *chance, const struct mt_sampling *how)
 	mt_estimate_expect(&chance->large, &large);
 }
 
+void mt_chance_lacks(struct mt_chance *chance)
+{
+	chance->live.is_least = chance->large.is_least = chance->only.is_least = true;
+}
+
 static void add_chance(struct mt_chance *chance, const struct mt_sampling *how, uint64_t size,
 		       bool is_only)
 {
@@ -167,9 +172,16 @@ struct mt_estimate mt_facts_site(const struct mt_profile *p, uint32_t site, enum
 	const struct mt_profile_site *s = &p->site[site];
 	const struct mt_sampling *how = &p->regime[s->regime].sampling;
 
-	if (measure == MT_MEASURE_PEAK)
-		return mt_sampling_is_partial(how) ? at_peak(s, how)
-						   : exact(s->at_peak_count, s->at_peak_bytes);
+	if (measure == MT_MEASURE_PEAK) {
+		struct mt_estimate e = mt_sampling_is_partial(how)
+					       ? at_peak(s, how)
+					       : exact(s->at_peak_count, s->at_peak_bytes);
+
+		/* what has no block never goes by the counters */
+		e.is_least = s->regime && p->site_sample[site].total.is_least;
+		e.is_most = s->regime && p->site_sample[site].lacks_blocks;
+		return e;
+	}
 	return s->regime ? p->site_sample[site].total : exact(s->counts.allocs, s->counts.bytes);
 }
 
@@ -177,8 +189,14 @@ struct mt_estimate mt_facts_cell_total(const struct mt_profile *p, uint32_t cell
 {
 	const struct mt_profile_counts *c = &p->cell[cell].counts;
 
-	return p->site[p->cell[cell].site].regime ? p->cell_sample[cell].total
-						  : exact(c->allocs, c->bytes);
+	uint32_t site = p->cell[cell].site;
+	struct mt_estimate e;
+
+	if (!p->site[site].regime)
+		return exact(c->allocs, c->bytes);
+	e = p->cell_sample[cell].total;
+	e.is_least = p->site_sample[site].total.is_least;
+	return e;
 }
 
 static int compare_keys(const void *a, const void *b)

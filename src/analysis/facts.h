@@ -49,6 +49,9 @@ void mt_facts_add_group(struct mt_facts *f, struct mt_chance *chance,
 /* Tells chance that blocks were looked for so, though maybe none was found. */
 void mt_chance_expect(struct mt_chance *chance, const struct mt_sampling *how);
 
+/* Tells chance that samples are missing: its sums are lower bounds. */
+void mt_chance_lacks(struct mt_chance *chance);
+
 /* Whether every quarter of a long run left its share. */
 bool mt_facts_is_growing(const struct mt_facts *f, const struct mt_profile *p);
 

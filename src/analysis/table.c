@@ -101,8 +101,11 @@ static void fill_facts(struct builder *b)
 
 	if (p->snapshot)
 		fill_snapshot_facts(b);
-	for (uint32_t i = 1; b->chance && i < p->site_count; i++)
+	for (uint32_t i = 1; b->chance && i < p->site_count; i++) {
 		mt_chance_expect(&b->chance[i], &p->regime[p->site[i].regime].sampling);
+		if (p->site_sample && p->site_sample[i].live.is_least)
+			mt_chance_lacks(&b->chance[i]);
+	}
 	for (uint64_t i = 0; i < p->blocks; i++)
 		if (is_block_wanted(b, &p->block[i]))
 			add_block(b, i, p->cell[p->block[i].cell].site, b->facts, b->chance);
@@ -310,6 +313,17 @@ static struct mt_row *get_thread_row(struct builder *b, uint32_t thread)
 	return get_labelled(b, name_thread(b->p, thread, label, sizeof(label)));
 }
 
+/* Whether samples of a thread (UINT32_MAX: of any) found no room. */
+static bool lacks_samples(const struct mt_profile *p, uint32_t thread)
+{
+	bool lacks = false;
+
+	for (uint32_t i = 1; p->stats && i < p->thread_count; i++)
+		lacks |= (thread == UINT32_MAX || thread == i) &&
+			 (p->stats[i].no_block || p->stats[i].no_site);
+	return lacks;
+}
+
 static int add_thread_rows(struct builder *b, const struct mt_facts *facts,
 			   const struct mt_chance *chance)
 {
@@ -339,6 +353,9 @@ static int add_thread_blocks(struct builder *b)
 		chance = mt_alloc_zero(p->thread_count, sizeof(*chance));
 	if (!facts || (b->chance && !chance))
 		return -ENOMEM;
+	for (uint32_t i = 1; chance && i < p->thread_count; i++)
+		if (lacks_samples(p, i))
+			mt_chance_lacks(&chance[i]);
 	for (uint64_t i = 0; i < p->blocks && !is_stopped(b); i++) {
 		const struct mt_profile_cell *c = &p->cell[p->block[i].cell];
 
@@ -425,6 +442,9 @@ static int add_sizes(struct builder *b)
 		if (!b->is_left_out[b->p->cell[g->cell].site] && is_group_wanted(b, i))
 			add_group(b, i, size_bucket(g->size), facts, chance);
 	}
+	for (uint32_t i = 0; b->chance && i < MT_HIST_BUCKETS; i++)
+		if (lacks_samples(b->p, UINT32_MAX))
+			mt_chance_lacks(&chance[i]);
 	count_sizes(b, allocs);
 	for (uint32_t i = 0; i < MT_HIST_BUCKETS; i++) {
 		struct mt_row *row;
@@ -586,6 +606,16 @@ static int compare_rows(const void *a, const void *b, void *query)
 	return order ? order : compare_u64(x->key, y->key);
 }
 
+/* What is live is estimated from blocks, what was ever allocated from counters of the tracker,
+ * which are rounded otherwise. */
+static void round_live(struct mt_row *row)
+{
+	if (row->alloc_bytes)
+		row->live_bytes = MT_MIN(row->live_bytes, row->alloc_bytes);
+	if (row->allocs)
+		row->live_count = MT_MIN(row->live_count, row->allocs);
+}
+
 static void finish(struct builder *b)
 {
 	struct mt_table *t = b->table;
@@ -594,7 +624,11 @@ static void finish(struct builder *b)
 	for (size_t i = 0; i < b->rows.count; i++) {
 		struct mt_row *row = &b->rows.row[i];
 
+		if (t->has_samples)
+			round_live(row);
 		take_measure(&t->query, row);
+		if (row->estimate) /* also one of which nothing found room */
+			t->estimate.is_least |= row->estimate->is_least;
 		if (!row->count && !row->bytes)
 			continue;
 		t->count += row->count;

@@ -165,7 +165,9 @@ struct mt_totals {
 	uint64_t unplaced_allocs, unplaced_bytes, untracked_allocs, untracked_bytes;
 	uint64_t usable_allocs; /* of allocs: counted in usable bytes, not in those asked for */
 	uint64_t samples;       /* allocations that were recorded by chance */
-	bool is_sampled;        /* sites have estimates */
+	/* samples besides: without a live block or a site (tables were full), or left out */
+	uint64_t no_block, no_site, left_by_size, left_by_module;
+	bool is_sampled; /* sites have estimates */
 	bool is_peak_estimate;
 	bool is_exact; /* nothing lost, refused, unplaced or untracked, no warning */
 };

@@ -67,6 +67,12 @@ static void add_counters(const struct mt_profile *p, struct mt_totals *t)
 	t->is_peak_estimate |= p->peak_is_estimate;
 	for (uint32_t i = 1; p->site_sample && i < p->site_count; i++)
 		t->samples += p->site_sample[i].allocs;
+	for (uint32_t i = 1; p->stats && i < p->thread_count; i++) {
+		t->no_block += p->stats[i].no_block;
+		t->no_site += p->stats[i].no_site;
+		t->left_by_size += p->stats[i].left_by_size;
+		t->left_by_module += p->stats[i].left_by_module;
+	}
 	t->duration_ns = MT_MAX(t->duration_ns, p->duration_ns);
 	for (uint32_t k = 0; k < MT_ARRAY_LEN(t->lost); k++)
 		t->lost[k] += p->lost[k];
@@ -91,6 +97,6 @@ void mt_totals_sum(const struct mt_profile *const *profiles, uint32_t count,
 	}
 	for (uint32_t k = 0; k < MT_ARRAY_LEN(t.lost); k++)
 		t.is_exact &= !t.lost[k];
-	t.is_exact &= !t.unplaced_allocs && !t.untracked_allocs;
+	t.is_exact &= !t.unplaced_allocs && !t.untracked_allocs && !t.no_block && !t.no_site;
 	*ret_totals = t;
 }

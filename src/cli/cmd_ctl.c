@@ -136,7 +136,8 @@ static void add_sampling(struct mt_buf *out, const struct settings *s)
 			      mt_units_size(s->watch.interval_bytes, text),
 			      s->watch.interval_bytes);
 	else if (s->watch.every)
-		mt_buf_printf(out, "every %" PRIu32 ". allocation", s->watch.every);
+		mt_buf_printf(out, "one of every %s allocations",
+			      mt_units_count(s->watch.every, text));
 	else
 		mt_buf_adds(out, "-");
 	if (s->watch.interval_bytes)
@@ -161,6 +162,21 @@ static void add_named_text(struct mt_buf *out, const char *name, const char *tex
 	mt_escape(out, text);
 }
 
+/* 0: by bytes */
+static void add_every_change(struct mt_buf *out, const struct mt_profile_change *c)
+{
+	char before[MT_UNITS_TEXT_MAX], after[MT_UNITS_TEXT_MAX];
+
+	if (c->after)
+		mt_buf_printf(out, "one of every %s allocations", mt_units_count(c->after, after));
+	else
+		mt_buf_adds(out, "samples by bytes");
+	if (c->before)
+		mt_buf_printf(out, ", before one of every %s", mt_units_count(c->before, before));
+	else
+		mt_buf_adds(out, ", before by bytes");
+}
+
 static void add_change(struct mt_buf *out, const struct mt_profile_change *c)
 {
 	switch ((enum mt_state_change_what)c->what) {
@@ -172,8 +188,7 @@ static void add_change(struct mt_buf *out, const struct mt_profile_change *c)
 		add_size_change(out, c, "interval", "");
 		return;
 	case MT_CHANGE_EVERY:
-		mt_buf_printf(out, "every %" PRIu64 ". allocation, before %" PRIu64, c->after,
-			      c->before);
+		add_every_change(out, c);
 		return;
 	case MT_CHANGE_SWITCH:
 		mt_buf_adds(out, c->after & 1 ? "on" : "off");

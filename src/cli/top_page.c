@@ -175,7 +175,8 @@ static void write_process(const struct mt_top *t, struct mt_buf *out)
 	if (w->interval_bytes)
 		mt_buf_printf(out, " every %s", mt_units_size(w->interval_bytes, interval));
 	if (w->every)
-		mt_buf_printf(out, " every %" PRIu32 ". allocation", w->every);
+		mt_buf_printf(out, " one of every %s allocations",
+			      mt_units_count(w->every, interval));
 	mt_buf_printf(out, ", live %s, peak %s", size_text(w->live_bytes, live),
 		      mt_units_size(w->peak_bytes, peak));
 	if (t->open.is_stale || !w->is_running)

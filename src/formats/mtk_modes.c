@@ -151,6 +151,10 @@ static void fill_stats(struct mt_profile_stats *to, const struct mt_state_stats 
 	to->live_bytes = s->live_bytes;
 	to->peak_bytes = s->peak_bytes;
 	to->sampled = s->sampled;
+	to->no_block = s->no_block;
+	to->no_site = s->no_site;
+	to->left_by_size = s->left_by_size;
+	to->left_by_module = s->left_by_module;
 	for (unsigned i = 0; i < MT_PROFILE_SIZES; i++)
 		to->size[i] = (struct mt_profile_counts){
 			s->size_class[i].allocs, s->size_class[i].frees, s->size_class[i].bytes,

@@ -126,6 +126,23 @@ static void add_sample(struct mt_profile *p, uint32_t number)
 	}
 }
 
+/*
+ * Where samples found no room: a site that lacks live blocks has some, or its frees are unknown. A
+ * sample without a site may be of any of them.
+ */
+static void mark_missing(struct mt_profile *p, uint64_t no_block, uint64_t no_site)
+{
+	for (uint32_t i = 1; p->site_sample && i < p->site_count; i++) {
+		struct mt_profile_sample *s = &p->site_sample[i];
+		uint64_t held = s->live.samples + s->live.certain;
+		if (!p->site[i].regime)
+			continue;
+		s->total.is_least = no_site > 0;
+		s->lacks_blocks = no_block && s->allocs > s->frees + held;
+		s->live.is_least = no_site || s->lacks_blocks;
+	}
+}
+
 static void sum_site(struct mt_profile *p, uint32_t number, const struct mt_mtk_raw *raw)
 {
 	struct mt_profile_site *s = &p->site[number];
@@ -320,5 +337,12 @@ int mt_mtk_sum(struct mt_profile *p, const struct mt_mtk_raw *raw)
 		sum_site(p, i, raw);
 	sum_process(p, raw);
 	sum_stats(p, raw);
+	uint64_t no_block = 0, no_site = 0;
+	for (uint32_t i = 1; p->stats && i < p->thread_count; i++) {
+		no_block += p->stats[i].no_block;
+		no_site += p->stats[i].no_site;
+	}
+	if (no_block || no_site)
+		mark_missing(p, no_block, no_site);
 	return 0;
 }

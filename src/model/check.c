@@ -14,6 +14,7 @@ struct sums {
 struct gaps {
 	uint64_t unplaced_allocs, unplaced_bytes; /* in threads, not in cells; filtered ones too */
 	uint64_t untracked_allocs, untracked_bytes; /* in cells, not in blocks */
+	uint64_t no_block;                          /* samples in cells, not in blocks */
 	uint64_t nested_frees;                      /* gone from blocks, live by the counters */
 };
 
@@ -41,6 +42,7 @@ static struct gaps sum_gaps(const struct mt_profile *p)
 		g.untracked_allocs += p->thread[i].untracked_allocs;
 		g.nested_frees += p->thread[i].nested_frees;
 		g.untracked_bytes += p->thread[i].untracked_bytes;
+		g.no_block += p->stats ? p->stats[i].no_block : 0;
 	}
 	/* blocks of check mode may have no call stack, and then they have no site */
 	if (p->mode == MT_PROFILE_MODE_CHECK) {
@@ -142,8 +144,7 @@ static uint32_t check_samples(struct mt_profile *p, const struct gaps *g, uint64
 	}
 	for (uint32_t i = 1; p->stats && i < p->thread_count; i++)
 		counted += p->stats[i].sampled;
-	if (!within(p->sample_blocks,
-		    minus(minus(allocs, frees), g->untracked_allocs + g->nested_frees),
+	if (!within(p->sample_blocks, minus(minus(allocs, frees), g->no_block + g->nested_frees),
 		    minus(allocs, frees), in_flight)) {
 		mt_profile_warn(
 			p, "the block table holds %llu live samples, by the counters it is %llu",

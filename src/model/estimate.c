@@ -186,6 +186,8 @@ void mt_estimate_merge(struct mt_estimate *e, const struct mt_estimate *other)
 	e->count_variance += other->count_variance;
 	e->unseen_bytes = fmax(e->unseen_bytes, other->unseen_bytes);
 	e->unseen_count = fmax(e->unseen_count, other->unseen_count);
+	e->is_least |= other->is_least;
+	e->is_most |= other->is_most;
 }
 
 /* ---- intervals ---- */
@@ -220,16 +222,28 @@ static struct mt_interval interval(const struct parts *x)
 	return (struct mt_interval){fmax(x->r, x->y - half), x->y + half};
 }
 
-bool mt_estimate_is_exact(const struct mt_estimate *e)
+/* None of what is there was left to chance. */
+static bool is_counted(const struct mt_estimate *e)
 {
 	return !e->samples && !(e->unseen_bytes > 0) && !(e->unseen_count > 0);
+}
+
+bool mt_estimate_is_exact(const struct mt_estimate *e)
+{
+	return is_counted(e) && !e->is_least && !e->is_most;
+}
+
+/* The interval that the samples give, and what is known beyond it. */
+static struct mt_interval widen(const struct mt_estimate *e, struct mt_interval i)
+{
+	return (struct mt_interval){e->is_most ? 0 : i.low, e->is_least ? INFINITY : i.high};
 }
 
 struct mt_interval mt_estimate_bytes(const struct mt_estimate *e)
 {
 	struct parts x = {e->samples, e->bytes, e->seen_bytes, e->bytes_variance, e->unseen_bytes};
 
-	return mt_estimate_is_exact(e) ? (struct mt_interval){e->bytes, e->bytes} : interval(&x);
+	return widen(e, is_counted(e) ? (struct mt_interval){e->bytes, e->bytes} : interval(&x));
 }
 
 struct mt_interval mt_estimate_count(const struct mt_estimate *e)
@@ -237,7 +251,7 @@ struct mt_interval mt_estimate_count(const struct mt_estimate *e)
 	double seen = (double)e->samples + (double)e->certain;
 	struct parts x = {e->samples, e->count, seen, e->count_variance, e->unseen_count};
 
-	return mt_estimate_is_exact(e) ? (struct mt_interval){e->count, e->count} : interval(&x);
+	return widen(e, is_counted(e) ? (struct mt_interval){e->count, e->count} : interval(&x));
 }
 
 /* Square and add: each end is as far as the two ends that push it there. */

@@ -68,6 +68,9 @@ struct mt_estimate {
 	double seen_bytes;   /* of the recorded blocks themselves */
 	double bytes_variance, count_variance;
 	double unseen_bytes, unseen_count; /* what one more sample may stand for; 0: not known */
+	/* samples are missing, so that there is no telling how much more the truth is; or their
+	 * frees are, so that there is none how much less */
+	bool is_least, is_most;
 };
 
 /* 95 %. `high` is INFINITY when the samples give no bound. */
@@ -89,10 +92,12 @@ void mt_estimate_expect(struct mt_estimate *e, const struct mt_sampling *s);
 /* Adds a sum over other blocks. */
 void mt_estimate_merge(struct mt_estimate *e, const struct mt_estimate *other);
 
-/* Whether no block was left to chance: then the figures are counts, not estimates. */
+/* Whether no block was left to chance, and none is missing: then the figures are counts, not
+ * estimates. */
 bool mt_estimate_is_exact(const struct mt_estimate *e);
 /* The interval of the bytes, and of the number of blocks. The latter cannot know of blocks so small
- * that none of them was sampled. */
+ * that none of them was sampled. Where samples are missing the high end is INFINITY, where their
+ * frees are the low end is 0. */
 struct mt_interval mt_estimate_bytes(const struct mt_estimate *e);
 struct mt_interval mt_estimate_count(const struct mt_estimate *e);
 

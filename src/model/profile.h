@@ -159,12 +159,15 @@ struct mt_profile_sample {
 	uint64_t allocs, frees;   /* samples ever taken, and those of them that were freed */
 	struct mt_estimate total; /* of all allocations; those certain are among the samples */
 	struct mt_estimate live;  /* of the blocks that are live */
+	bool lacks_blocks;        /* some of those samples have no block: they never go */
 };
 
 /* Exact counts of one thread in the modes without a record of every block, in usable bytes. */
 struct mt_profile_stats {
-	int64_t live_bytes, peak_bytes;                  /* allocated minus freed by the thread */
-	uint64_t sampled;                                /* blocks that were recorded as well */
+	int64_t live_bytes, peak_bytes; /* allocated minus freed by the thread */
+	uint64_t sampled;               /* blocks to be recorded as well */
+	/* of these: without a live block, in no site (tables were full), and left out by options */
+	uint64_t no_block, no_site, left_by_size, left_by_module;
 	struct mt_profile_counts size[MT_PROFILE_SIZES]; /* by mt_state_size_bucket */
 };
 

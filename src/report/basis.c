@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "core/cc.h"
 #include "model/profile.h"
+#include "report/left_out.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 
 enum { CHANGES_SHOWN = 8, REGIMES_SHOWN = 32 };
+enum { LOST_NESTED = 0 }; /* reason of profile.lost */
 
 /* Numbers of enum mt_state_change_what. */
 enum change {
@@ -29,6 +31,9 @@ enum change {
 	CHANGE_CPU_RAIL = 10,
 };
 
+/* Numbers of enum mt_state_mode. */
+enum mode { MODE_STATS = 2 };
+
 static const char *const change_names[] = {
 	[CHANGE_MODE] = "mode",
 	[CHANGE_INTERVAL] = "interval",
@@ -41,6 +46,11 @@ static const char *const change_names[] = {
 	[CHANGE_MEMORY_RAIL] = "memory-guard",
 	[CHANGE_CPU_RAIL] = "cpu-guard",
 };
+
+static bool is_stats(uint64_t mode)
+{
+	return mode == MODE_STATS;
+}
 
 /* Samples of one way of sampling over all profiles. */
 struct way {
@@ -102,7 +112,8 @@ static void say(struct speaker *s)
 	s->text = (struct mt_buf){0};
 }
 
-static void add_way_text(struct mt_buf *out, const struct way *w)
+/* is_one: there is no other */
+static void add_way_text(struct mt_buf *out, const struct way *w, bool is_one)
 {
 	char size[MT_UNITS_TEXT_MAX];
 
@@ -110,15 +121,23 @@ static void add_way_text(struct mt_buf *out, const struct way *w)
 		mt_buf_printf(out, " at a mean interval of %s",
 			      mt_units_size(w->how.interval_bytes, size));
 	else
-		mt_buf_printf(out, " of every %" PRIu64 "th allocation", w->how.every);
+		mt_buf_printf(out, "%s one of every %s allocations", is_one ? "," : " as",
+			      mt_units_count(w->how.every, size));
 }
 
 static void say_sampling(struct speaker *s, const struct mt_report *r, const struct mt_totals *t)
 {
 	struct way way[REGIMES_SHOWN] = {0};
-	uint32_t count = find_ways(r, way);
+	uint32_t all = find_ways(r, way), count = 0;
 	char text[MT_UNITS_TEXT_MAX];
 	bool has_every = false;
+
+	for (uint32_t i = 0; i < all; i++)
+		has_every |= way[i].how.kind == MT_SAMPLING_EVERY;
+	/* without any sample: how they would have been taken at first */
+	for (uint32_t i = 0; i < all; i++)
+		if (way[i].samples || (!t->samples && !i))
+			way[count++] = way[i];
 
 	mt_buf_printf(&s->text, "what call sites hold is estimated from %s sample%s%s",
 		      mt_units_count(t->samples, text), t->samples == 1 ? "" : "s",
@@ -127,16 +146,18 @@ static void say_sampling(struct speaker *s, const struct mt_report *r, const str
 		mt_buf_adds(&s->text, i ? ", " : "");
 		if (count > 1)
 			mt_buf_adds(&s->text, mt_units_count(way[i].samples, text));
-		add_way_text(&s->text, &way[i]);
-		has_every |= way[i].how.kind == MT_SAMPLING_EVERY;
+		add_way_text(&s->text, &way[i], count == 1);
 	}
-	mt_buf_adds(&s->text, "; in brackets: the range that holds the truth in 95 of 100 runs");
+	if (!t->no_block && !t->no_site)
+		mt_buf_adds(&s->text,
+			    "; in brackets: the range that holds the truth in 95 of 100 runs");
 	say(s);
 	if (!has_every)
 		return;
-	mt_buf_adds(&s->text,
-		    "every Nth allocation is recorded whatever its size: sites with many small "
-		    "blocks are over-represented, a few large ones are mostly missed");
+	mt_buf_adds(
+		&s->text,
+		"one of every N allocations is recorded whatever its size: sites with many small "
+		"blocks are over-represented, a few large ones are mostly missed");
 	say(s);
 }
 
@@ -175,6 +196,20 @@ static void add_quoted(struct mt_buf *out, const char *what, const char *text)
 	mt_buf_adds(out, "'");
 }
 
+static void add_every(struct mt_buf *out, const struct mt_profile_change *c)
+{
+	char before[MT_UNITS_TEXT_MAX], after[MT_UNITS_TEXT_MAX];
+
+	if (c->after)
+		mt_buf_printf(out, "sampling was set to one of every %s allocations",
+			      mt_units_count(c->after, after));
+	else
+		mt_buf_adds(out, "sampling was set to go by bytes");
+	if (c->before)
+		mt_buf_printf(out, ", from one of every %s allocations",
+			      mt_units_count(c->before, before));
+}
+
 static void add_change(struct mt_buf *out, const struct mt_profile_change *c)
 {
 	char before[MT_UNITS_TEXT_MAX], after[MT_UNITS_TEXT_MAX];
@@ -190,9 +225,7 @@ static void add_change(struct mt_buf *out, const struct mt_profile_change *c)
 			      mt_units_size(c->before, before), mt_units_size(c->after, after));
 		break;
 	case CHANGE_EVERY:
-		mt_buf_printf(out,
-			      "sampling was set to every %" PRIu64 " allocations, from %" PRIu64,
-			      c->after, c->before);
+		add_every(out, c);
 		break;
 	case CHANGE_SWITCH:
 		mt_buf_printf(out, "recording was switched %s", c->after ? "on" : "off");
@@ -247,9 +280,8 @@ static void say_changes(struct speaker *s, const struct mt_report *r, const stru
 			say(s);
 		}
 	if (hidden) {
-		mt_buf_printf(&s->text,
-			      "%" PRIu32 " more changes of the recording (--json lists all)",
-			      hidden);
+		mt_buf_printf(&s->text, "%" PRIu32 " more %s of the recording (--json lists all)",
+			      hidden, hidden == 1 ? "change" : "changes");
 		say(s);
 	}
 }
@@ -294,6 +326,50 @@ static void say_dumps(struct speaker *s, const struct mt_report *r)
 	say(s);
 }
 
+/* malloc is not the C library's. */
+static bool has_own_allocator(const struct mt_profile *p)
+{
+	for (uint32_t i = 1; i < p->module_count; i++) {
+		const char *name = mt_names_base(p->module[i].path);
+
+		if (p->module[i].is_provider && strncmp(name, "libc.", 5) &&
+		    strncmp(name, "libc-", 5) && strncmp(name, "ld-musl", 7))
+			return true;
+	}
+	return false;
+}
+
+uint64_t mt_basis_nested(const struct mt_report *r)
+{
+	enum { MOST = 16 };
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < r->profile_count; i++) {
+		const struct mt_profile *p = r->profiles[i];
+		uint64_t nested = p->lost[LOST_NESTED];
+
+		for (uint32_t k = 1; k < p->thread_count; k++)
+			nested += p->thread[k].nested_allocs + p->thread[k].nested_frees;
+		if (nested <= MOST && has_own_allocator(p))
+			sum += nested;
+	}
+	return sum;
+}
+
+static void say_nested(struct speaker *s, const struct mt_report *r)
+{
+	uint64_t nested = mt_basis_nested(r);
+	char text[MT_UNITS_TEXT_MAX];
+
+	if (!nested)
+		return;
+	mt_buf_printf(&s->text,
+		      "%s %s inside of others are in no total: an allocator makes a few of them "
+		      "when it starts",
+		      mt_units_count(nested, text), nested == 1 ? "event" : "events");
+	say(s);
+}
+
 void mt_basis_sentences(const struct mt_report *r, const struct mt_totals *t,
 			void (*emit)(void *context, const char *sentence), void *context)
 {
@@ -316,6 +392,8 @@ void mt_basis_sentences(const struct mt_report *r, const struct mt_totals *t,
 	}
 	if (t->usable_allocs)
 		say_usable(&s, t);
+	mt_left_out_sentences(r, emit, context);
+	say_nested(&s, r);
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		say_changes(&s, r, r->profiles[i]);
 }
@@ -324,13 +402,9 @@ void mt_basis_add_counted_verdict(const struct mt_totals *t, struct mt_buf *out)
 {
 	char size[MT_UNITS_TEXT_MAX], count[MT_UNITS_TEXT_MAX];
 
-	mt_buf_printf(out, "%s live in %s blocks; which call sites hold them is not known",
-		      mt_units_size(t->live_bytes, size), mt_units_count(t->live_count, count));
-}
-
-static bool is_stats(uint64_t mode)
-{
-	return !strcmp(mt_words_mode((uint32_t)mode), "stats");
+	mt_buf_printf(out, "%s live in %s %s; which call sites hold %s is not known",
+		      mt_units_size(t->live_bytes, size), mt_units_count(t->live_count, count),
+		      t->live_count == 1 ? "block" : "blocks", t->live_count == 1 ? "it" : "them");
 }
 
 /* Whether it was in statistics mode for a time. */
@@ -344,18 +418,30 @@ static bool had_stats(const struct mt_profile *p)
 	return had && p->stats;
 }
 
+uint64_t mt_basis_live(const struct mt_report *r)
+{
+	uint64_t live = 0;
+
+	for (uint32_t i = 0; i < r->profile_count; i++)
+		live += r->profiles[i]->live_bytes;
+	return live;
+}
+
+bool mt_basis_knows_live(const struct mt_report *r, const struct mt_table *t)
+{
+	return (r->show == MT_SHOW_LEAKS || r->show == MT_SHOW_LIVE) && !t->query.heap &&
+	       !r->min_age_ns && !(r->modules && *r->modules);
+}
+
 uint64_t mt_basis_counted_more(const struct mt_report *r, const struct mt_table *t)
 {
-	uint64_t live = 0, known = t->bytes + t->suppressed_bytes;
+	uint64_t live = mt_basis_live(r), known = t->bytes + t->suppressed_bytes;
 	bool had = false;
 
-	if ((r->show != MT_SHOW_LEAKS && r->show != MT_SHOW_LIVE) || t->query.heap ||
-	    r->min_age_ns || (r->modules && *r->modules))
+	if (!mt_basis_knows_live(r, t))
 		return 0;
-	for (uint32_t i = 0; i < r->profile_count; i++) {
+	for (uint32_t i = 0; i < r->profile_count; i++)
 		had |= had_stats(r->profiles[i]);
-		live += r->profiles[i]->live_bytes;
-	}
 	if (!had || live <= known)
 		return 0;
 	if (t->has_samples &&
@@ -438,6 +524,10 @@ void mt_json_estimate(struct mt_json *j, const struct mt_estimate *e)
 	mt_interval_whole(mt_estimate_count(e), &low, &high);
 	mt_json_u64(j, "count_low", low);
 	add_end(j, "count_high", high);
+	if (e->is_least)
+		mt_json_bool(j, "lower_bound", true);
+	if (e->is_most)
+		mt_json_bool(j, "upper_bound", true);
 	mt_json_close(j, '}');
 }
 
@@ -483,6 +573,9 @@ static void add_ways(struct mt_json *j, const struct mt_report *r, const struct 
 		mt_json_close(j, '}');
 	}
 	mt_json_close(j, ']');
+	mt_json_u64(j, "samples_without_block", t->no_block);
+	mt_json_u64(j, "samples_without_site", t->no_site);
+	mt_json_bool(j, "lower_bound", t->no_block || t->no_site);
 	mt_json_bool(j, "peak_is_estimate", t->is_peak_estimate);
 	mt_json_close(j, '}');
 }
@@ -510,7 +603,8 @@ void mt_json_basis(struct mt_json *j, const struct mt_report *r, const struct mt
 
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		changes += r->profiles[i]->change_count;
-	if (!t->is_sampled && !t->usable_allocs && !changes && !count_dumps(r))
+	if (!t->is_sampled && !t->usable_allocs && !changes && !count_dumps(r) &&
+	    !mt_basis_nested(r))
 		return;
 	mt_json_open(j, "notes", '[');
 	mt_basis_sentences(r, t, emit_note, j);
@@ -518,6 +612,7 @@ void mt_json_basis(struct mt_json *j, const struct mt_report *r, const struct mt
 	mt_json_u64(j, "usable_allocs", t->usable_allocs);
 	if (t->is_sampled)
 		add_ways(j, r, t);
+	mt_left_out_json(j, r);
 	mt_json_open(j, "changes", '[');
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		for (uint32_t k = 0; k < r->profiles[i]->change_count; k++)

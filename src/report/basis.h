@@ -14,11 +14,21 @@
 void mt_basis_sentences(const struct mt_report *r, const struct mt_totals *t,
 			void (*emit)(void *context, const char *sentence), void *context);
 
+/*
+ * Events inside of others that are said there, as an information: the few that an allocator which
+ * is not the C library's makes when it starts.
+ */
+uint64_t mt_basis_nested(const struct mt_report *r);
+
 /* Whether the malloc heap was only counted: there is no call site, but statistics. */
 bool mt_basis_is_counted_only(const struct mt_report *r);
 
 /* The sentence for a table that would need call stacks then, with what is live. */
 void mt_basis_add_counted_verdict(const struct mt_totals *t, struct mt_buf *out);
+
+/* What is live by the counters, and whether the rows of a table are about the same blocks. */
+uint64_t mt_basis_live(const struct mt_report *r);
+bool mt_basis_knows_live(const struct mt_report *r, const struct mt_table *t);
 
 /*
  * The live bytes that the counters have beside the call sites: of what was allocated in statistics

@@ -188,7 +188,7 @@ static int add_heaps(struct mt_json *j, const struct mt_report *r)
 }
 
 /* The article's names first, then ours. */
-static void add_totals(struct mt_json *j, const struct mt_totals *t,
+static void add_totals(struct mt_json *j, const struct mt_report *r, const struct mt_totals *t,
 		       const struct mt_report_leaks *leaks)
 {
 	mt_json_u64(j, "total_alloc", t->allocs);
@@ -199,10 +199,17 @@ static void add_totals(struct mt_json *j, const struct mt_totals *t,
 	mt_json_u64(j, "peak_bound_bytes", t->peak_bound_bytes);
 	mt_json_u64(j, "live_count", t->live_count);
 	mt_json_u64(j, "live_bytes", t->live_bytes);
-	mt_json_u64(j, "leak_sites", leaks->sites);
-	mt_json_u64(j, "leak_count", leaks->count);
-	mt_json_u64(j, "leak_bytes", leaks->bytes);
-	mt_json_u64(j, "temporaries", t->temporaries);
+	if (mt_basis_is_counted_only(r)) { /* not known without call stacks */
+		mt_json_null(j, "leak_sites");
+		mt_json_null(j, "leak_count");
+		mt_json_null(j, "leak_bytes");
+		mt_json_null(j, "temporaries");
+	} else {
+		mt_json_u64(j, "leak_sites", leaks->sites);
+		mt_json_u64(j, "leak_count", leaks->count);
+		mt_json_u64(j, "leak_bytes", leaks->bytes);
+		mt_json_u64(j, "temporaries", t->temporaries);
+	}
 	mt_json_u64(j, "reallocs", t->reallocs);
 	mt_json_u64(j, "unknown_frees", t->unknown_frees);
 	if (t->mismatched_frees)
@@ -252,8 +259,9 @@ static void add_lifetimes(struct mt_json *j, const struct mt_totals *t)
 	mt_json_close(j, ']');
 }
 
+/* is_counted: nothing else is known of the allocations */
 static void add_thread(struct mt_json *j, const struct mt_profile *p,
-		       const struct mt_profile_thread *th)
+		       const struct mt_profile_thread *th, bool is_counted)
 {
 	mt_json_open(j, NULL, '{');
 	mt_json_i64(j, "pid", p->pid);
@@ -265,7 +273,10 @@ static void add_thread(struct mt_json *j, const struct mt_profile *p,
 	mt_json_u64(j, "frees", th->heap[0].frees);
 	mt_json_u64(j, "freed_bytes", th->heap[0].freed_bytes);
 	mt_json_u64(j, "reallocs", th->reallocs);
-	mt_json_u64(j, "temporaries", th->temporaries);
+	if (is_counted)
+		mt_json_null(j, "temporaries");
+	else
+		mt_json_u64(j, "temporaries", th->temporaries);
 	mt_json_i64(j, "balance_bytes", th->live_bytes);
 	mt_json_i64(j, "peak_bytes", th->peak_bytes);
 	mt_json_u64(j, "realloc_grown", th->realloc_grown);
@@ -277,11 +288,14 @@ static void add_thread(struct mt_json *j, const struct mt_profile *p,
 
 static void add_threads(struct mt_json *j, const struct mt_report *r)
 {
+	bool is_counted = mt_basis_is_counted_only(r);
+
 	mt_json_open(j, "threads", '[');
 	for (uint32_t i = 0; i < r->profile_count; i++)
 		for (uint32_t k = 1; k < r->profiles[i]->thread_count; k++)
 			if (r->profiles[i]->thread[k].tid)
-				add_thread(j, r->profiles[i], &r->profiles[i]->thread[k]);
+				add_thread(j, r->profiles[i], &r->profiles[i]->thread[k],
+					   is_counted);
 	mt_json_close(j, ']');
 }
 
@@ -449,7 +463,7 @@ int mt_report_json(const struct mt_report *r, struct mt_buf *out, struct mt_err 
 	mt_json_basis(&j, r, &t);
 	if (mt_errors_json_pool(r, &j))
 		return mt_err_no_memory(err);
-	add_totals(&j, &t, &leaks);
+	add_totals(&j, r, &t, &leaks);
 	code = add_show(&j, r, &t, err);
 	if (!code && add_heaps(&j, r))
 		code = mt_err_no_memory(err);

@@ -66,12 +66,27 @@ static void add_leak(const struct mt_report *r, const struct mt_row *row, struct
 	mt_buf_addc(out, '\n');
 }
 
+static void add_leak_sums(const struct mt_table *t, uint32_t wide,
+			  const struct mt_small_rows *small, struct mt_buf *out)
+{
+	mt_buf_printf(out, "[LEAK-SUMMARY] %" PRIu32 " leak suspects, %" PRIu64 " bytes total\n",
+		      wide, t->bytes - small->bytes);
+	mt_buf_printf(out,
+		      "[LEAK-SMALL] sites=%" PRIu32 "\n[LEAK-SMALL] count=%" PRIu64
+		      "\n[LEAK-SMALL] total_bytes=%" PRIu64 "\n",
+		      small->rows, small->count, small->bytes);
+	mt_buf_printf(out,
+		      "[LEAK-SUPPRESSED] sites=%" PRIu64 "\n[LEAK-SUPPRESSED] count=%" PRIu64
+		      "\n[LEAK-SUPPRESSED] total_bytes=%" PRIu64 "\n",
+		      t->suppressed_sites, t->suppressed_count, t->suppressed_bytes);
+}
+
 static void add_stat(struct mt_buf *out, const char *name, uint64_t value)
 {
 	mt_buf_printf(out, "[STATS] %s=%" PRIu64 "\n", name, value);
 }
 
-static void add_stats(const struct mt_totals *t, struct mt_buf *out)
+static void add_stats(const struct mt_report *r, const struct mt_totals *t, struct mt_buf *out)
 {
 	add_stat(out, "total_alloc_count", t->allocs);
 	add_stat(out, "total_alloc_bytes", t->alloc_bytes);
@@ -80,7 +95,8 @@ static void add_stats(const struct mt_totals *t, struct mt_buf *out)
 	add_stat(out, "total_free_count", t->frees);
 	add_stat(out, "total_free_bytes", t->freed_bytes);
 	add_stat(out, "peak_bound_bytes", t->peak_bound_bytes);
-	add_stat(out, "temporary_count", t->temporaries);
+	if (!mt_basis_is_counted_only(r))
+		add_stat(out, "temporary_count", t->temporaries);
 	add_stat(out, "realloc_count", t->reallocs);
 	add_stat(out, "unknown_free_count", t->unknown_frees);
 	add_stat(out, "failed_alloc_count", t->failed_allocs);
@@ -127,21 +143,21 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 	wide = t->row_count - small.rows;
 	for (uint32_t i = 0; r->show != MT_SHOW_SUMMARY && i < wide && (!r->top || i < r->top); i++)
 		add_leak(r, &t->row[i], out);
-	mt_buf_printf(out, "[LEAK-SUMMARY] %" PRIu32 " leak suspects, %" PRIu64 " bytes total\n",
-		      wide, t->bytes - small.bytes);
-	mt_buf_printf(out,
-		      "[LEAK-SMALL] sites=%" PRIu32 "\n[LEAK-SMALL] count=%" PRIu64
-		      "\n[LEAK-SMALL] total_bytes=%" PRIu64 "\n",
-		      small.rows, small.count, small.bytes);
-	mt_buf_printf(out,
-		      "[LEAK-SUPPRESSED] sites=%" PRIu64 "\n[LEAK-SUPPRESSED] count=%" PRIu64
-		      "\n[LEAK-SUPPRESSED] total_bytes=%" PRIu64 "\n",
-		      t->suppressed_sites, t->suppressed_count, t->suppressed_bytes);
-	add_stats(&totals, out);
+	if (!mt_basis_is_counted_only(r))
+		add_leak_sums(t, wide, &small, out);
+	add_stats(r, &totals, out);
 	if (totals.usable_allocs)
 		add_stat(out, "usable_alloc_count", totals.usable_allocs);
 	if (totals.is_sampled)
 		add_stat(out, "sample_count", totals.samples);
+	if (totals.no_block || totals.no_site) {
+		add_stat(out, "samples_without_block_count", totals.no_block);
+		add_stat(out, "samples_without_site_count", totals.no_site);
+	}
+	if (totals.left_by_size)
+		add_stat(out, "samples_left_by_size_count", totals.left_by_size);
+	if (totals.left_by_module)
+		add_stat(out, "samples_left_by_module_count", totals.left_by_module);
 	if (mt_errors_were_looked_for(r))
 		add_stat(out, "memory_error_count", mt_report_count_errors(r));
 	if (totals.mismatched_frees)

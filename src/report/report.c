@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "model/profile.h"
+#include "report/basis.h"
 #include "report/errors.h"
 #include "report/internal.h"
 #include "report/timeline.h"
@@ -329,17 +330,46 @@ static void emit_stack_caveat(const struct mt_report *r,
 }
 
 /* Reasons of profile.lost that have a counter of their own too. */
-enum { LOST_LIVE_FULL = 1, LOST_SITE_FULL = 2 };
+enum { LOST_NESTED = 0, LOST_LIVE_FULL = 1, LOST_SITE_FULL = 2 };
+
+/* Estimates are lower bounds then. */
+static void emit_missing_samples(const struct mt_totals *t,
+				 void (*emit)(void *context, const char *sentence), void *context)
+{
+	char count[MT_UNITS_TEXT_MAX];
+
+	if (t->no_block)
+		emit_sentence(emit, context,
+			      "%s %s found no room in the block table: what their call sites hold "
+			      "is a lower bound, what these held at the peak an upper one",
+			      mt_units_count(t->no_block, count),
+			      t->no_block == 1 ? "sample" : "samples");
+	if (t->no_site)
+		emit_sentence(emit, context,
+			      "%s %s found no room for the call stack: what any call site holds is "
+			      "a lower bound",
+			      mt_units_count(t->no_site, count),
+			      t->no_site == 1 ? "sample" : "samples");
+}
 
 void mt_report_caveats(const struct mt_report *r, const struct mt_totals *t,
 		       void (*emit)(void *context, const char *sentence), void *context)
 {
 	char count[MT_UNITS_TEXT_MAX];
 
-	for (uint32_t i = 0; i < MT_ARRAY_LEN(t->lost); i++)
-		if (t->lost[i])
-			emit_sentence(emit, context, "%s %s", mt_units_count(t->lost[i], count),
+	emit_missing_samples(t, emit, context);
+	for (uint32_t i = 0; i < MT_ARRAY_LEN(t->lost); i++) {
+		uint64_t lost = t->lost[i];
+
+		/* some are said already */
+		if (i == LOST_SITE_FULL)
+			lost -= MT_MIN(lost, t->no_site);
+		if (i == LOST_NESTED)
+			lost -= MT_MIN(lost, mt_basis_nested(r));
+		if (lost)
+			emit_sentence(emit, context, "%s %s", mt_units_count(lost, count),
 				      mt_words_lost(i));
+	}
 	if (t->unplaced_allocs && !t->lost[LOST_SITE_FULL])
 		emit_sentence(emit, context,
 			      "%s allocations are in the totals but in no site (tables full)",

@@ -199,7 +199,7 @@ static void add_empty_verdict(const struct mt_report *r, const struct mt_table *
 	if (r->modules && *r->modules)
 		mt_buf_adds(out, "nothing in these modules");
 	else if (t->has_samples && t->query.measure == MT_MEASURE_LIVE)
-		mt_text_no_sample(r, out);
+		mt_text_no_sample(r, t->estimate.is_least, out);
 	else if (t->suppressed_sites)
 		mt_buf_adds(out, "nothing is live but what is suppressed");
 	else if (r->show == MT_SHOW_TEMPORARY)
@@ -223,6 +223,7 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 	struct verdict v = find_verdict(t, by_count);
 	uint64_t total = by_count ? t->count : t->bytes;
 	uint64_t more = mt_basis_counted_more(r, t);
+	bool is_estimate = mt_is_estimate(&t->estimate);
 	char size[MT_UNITS_TEXT_MAX], percent[MT_UNITS_TEXT_MAX];
 
 	mt_buf_adds(out, mt_text_strong(r));
@@ -237,14 +238,17 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 			      : r->show == MT_SHOW_TOTAL   ? "allocations"
 							   : "live blocks of 0 bytes");
 	} else {
+		char estimated[64];
+
+		snprintf(estimated, sizeof(estimated), "%san estimated ",
+			 mt_text_bound(&t->estimate));
 		mt_buf_printf(out, "%" PRIu64 " %s %s %s of %s%s", v.rows,
 			      row_noun(t->query.by, v.rows),
 			      r->show == MT_SHOW_TOTAL ? (v.rows == 1 ? "makes" : "make")
 						       : (v.rows == 1 ? "holds" : "hold"),
 			      mt_units_percent(v.value, total, percent),
-			      mt_is_estimate(&t->estimate) ? "an estimated " : "",
-			      mt_units_size(total, size));
-		if (mt_is_estimate(&t->estimate))
+			      is_estimate ? estimated : "", mt_units_size(total, size));
+		if (is_estimate)
 			mt_text_range(out, &t->estimate);
 		mt_buf_printf(out, " %s", verdict_object(r, t));
 		if (v.growing && v.rows == 1)
@@ -261,6 +265,9 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 			      "; the counters have %s more: of what was allocated in statistics "
 			      "mode no call site is known",
 			      mt_units_size(more, size));
+	if (t->estimate.is_least && mt_basis_knows_live(r, t))
+		mt_buf_printf(out, "; by the counters %s are live",
+			      mt_units_size(mt_basis_live(r), size));
 	mt_buf_printf(out, "%s\n", mt_text_end(r));
 	if (r->modules && *r->modules)
 		mt_text_line(out, "  only sites in modules '", r->modules,

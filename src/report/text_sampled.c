@@ -15,9 +15,19 @@ enum { OVERVIEW_ROWS = 10 };
 
 void mt_text_range(struct mt_buf *out, const struct mt_estimate *e)
 {
+	if (e->is_least || e->is_most) {
+		mt_buf_adds(out, e->is_most && !e->is_least ? " (frees of samples are missing)"
+							    : " (samples are missing)");
+		return;
+	}
 	mt_buf_adds(out, " (95 %: ");
 	mt_text_interval(out, mt_estimate_bytes(e), /* is_count */ false);
 	mt_buf_addc(out, ')');
+}
+
+const char *mt_text_bound(const struct mt_estimate *e)
+{
+	return e->is_least == e->is_most ? "" : e->is_least ? "at least " : "at most ";
 }
 
 void mt_text_estimated_row(const struct mt_report *r, const struct mt_table *t,
@@ -27,6 +37,7 @@ void mt_text_estimated_row(const struct mt_report *r, const struct mt_table *t,
 	uint64_t samples = e->samples + e->certain;
 	char text[MT_UNITS_TEXT_MAX], count[MT_UNITS_TEXT_MAX];
 
+	mt_buf_adds(out, mt_text_bound(e));
 	mt_buf_adds(out, e->samples ? "about " : "");
 	mt_buf_printf(out, "%s%s", mt_units_size(row->bytes, text), mt_text_end(r));
 	mt_text_range(out, e);
@@ -54,12 +65,13 @@ static uint64_t longest_interval(const struct mt_report *r)
 	return longest;
 }
 
-void mt_text_no_sample(const struct mt_report *r, struct mt_buf *out)
+void mt_text_no_sample(const struct mt_report *r, bool lacks_samples, struct mt_buf *out)
 {
 	uint64_t interval = longest_interval(r);
 	char size[MT_UNITS_TEXT_MAX];
 
-	mt_buf_adds(out, "no live block is in the sample");
+	mt_buf_adds(out, lacks_samples ? "no live block is among the samples that found room"
+				       : "no live block is in the sample");
 	if (interval)
 		mt_buf_printf(out, "; call sites that hold less than %s are easily missed",
 			      mt_units_size(3 * interval, size));

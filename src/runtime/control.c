@@ -98,6 +98,15 @@ static uint32_t regime_of_bytes_locked(uint64_t interval_bytes)
 				  all ? 0 : interval_bytes);
 }
 
+/* What rails made of the interval, they make of those of sizes and heaps. */
+static uint64_t in_proportion(uint64_t other_bytes, const struct mt_wishes *w,
+			      uint64_t interval_bytes)
+{
+	uint64_t times = w->every ? 1 : MT_MAX(interval_bytes / w->interval_bytes, 1);
+	return other_bytes && times > MT_INTERVAL_MAX / other_bytes ? MT_INTERVAL_MAX
+								    : other_bytes * times;
+}
+
 static uint32_t regime_of_every_locked(uint32_t every)
 {
 	int all = every == 1;
@@ -106,11 +115,12 @@ static uint32_t regime_of_every_locked(uint32_t every)
 
 /* Regimes of what has an interval of its own; custom heaps without one go with the malloc heap,
  * where that is by bytes. 0 or -ENOSPC. */
-static int more_regimes_locked(const struct mt_wishes *w, uint32_t regime)
+static int more_regimes_locked(const struct mt_wishes *w, uint64_t interval_bytes, uint32_t regime)
 {
 	uint32_t *more = mt_rt.policy.more_regimes;
 	for (uint32_t i = 0; i < w->range_count; i++) {
-		more[i] = regime_of_bytes_locked(w->range[i].interval_bytes);
+		more[i] = regime_of_bytes_locked(
+			in_proportion(w->range[i].interval_bytes, w, interval_bytes));
 		if (!more[i])
 			return -MT_ENOSPC;
 	}
@@ -118,6 +128,13 @@ static int more_regimes_locked(const struct mt_wishes *w, uint32_t regime)
 				      ? regime_of_bytes_locked(w->custom_interval_bytes)
 				      : regime;
 	return more[MT_RANGES_MAX] ? 0 : -MT_ENOSPC;
+}
+
+/* What the tables really take: not the page map that was never touched. */
+static uint64_t memory_in_use(uint64_t untouched)
+{
+	return __atomic_load_n(&mt_rt.hdr->committed_bytes, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&mt_rt.table_bytes, __ATOMIC_RELAXED) - untouched;
 }
 
 /* Puts a mode and an interval in force. 0, or a negative errno value and nothing is changed. */
@@ -136,7 +153,7 @@ static int set_mode_locked(uint32_t mode, const struct mt_wishes *wishes, uint64
 	if (mode == MT_MODE_SAMPLE) {
 		regime = every ? regime_of_every_locked(every)
 			       : regime_of_bytes_locked(interval_bytes);
-		if (!regime || more_regimes_locked(wishes, regime))
+		if (!regime || more_regimes_locked(wishes, interval_bytes, regime))
 			return -MT_ENOSPC;
 	}
 	if (mode == MT_MODE_RECORD) {
@@ -148,6 +165,10 @@ static int set_mode_locked(uint32_t mode, const struct mt_wishes *wishes, uint64
 		__atomic_store_n(&mt_rt.counting, 1, __ATOMIC_RELEASE);
 	else
 		__atomic_store_n(&mt_rt.recorded_all, 1, __ATOMIC_RELAXED);
+	if (mode == MT_MODE_SAMPLE && p->mode != mode) {
+		p->memory_base = memory_in_use(mt_index_untouched());
+		p->memory_level = 0;
+	}
 	p->mode = mode;
 	p->regime = regime;
 	p->interval_bytes = every ? 0 : interval_bytes;
@@ -175,7 +196,6 @@ int mt_control_begin(void)
 	if (!p->count)
 		mt_mem_copy(&p->wishes, &mt_rt.options.wishes, sizeof(p->wishes));
 	p->mode = MT_MODE_OFF;
-	p->memory_level = 0;
 	mt_rt.control_word = mt_rt.hdr->control;
 	mt_rt.hdr->control_done = mt_rt.hdr->control;
 	int err =
@@ -353,11 +373,15 @@ static void take_points_of(struct mt_thread *t, struct mt_points *to,
 static void take_points(struct mt_thread *t, const struct mt_policy *p)
 {
 	const struct mt_wishes *w = &p->wishes;
-	struct mt_interval_of custom = {0, UINT64_MAX, w->custom_interval_bytes};
+	struct mt_interval_of custom = {
+		0, UINT64_MAX, in_proportion(w->custom_interval_bytes, w, p->interval_bytes)};
 	int by_bytes = p->mode == MT_MODE_SAMPLE && !w->every;
 	t->range_count = by_bytes ? w->range_count : 0;
-	for (uint32_t i = 0; i < t->range_count; i++)
-		take_points_of(t, &t->points[i], &w->range[i], p->more_regimes[i]);
+	for (uint32_t i = 0; i < t->range_count; i++) {
+		struct mt_interval_of range = w->range[i];
+		range.interval_bytes = in_proportion(range.interval_bytes, w, p->interval_bytes);
+		take_points_of(t, &t->points[i], &range, p->more_regimes[i]);
+	}
 	if (!custom.interval_bytes)
 		custom.interval_bytes = p->interval_bytes;
 	t->points[MT_RANGES_MAX].regime = 0;
@@ -559,27 +583,44 @@ static void double_interval(struct mt_thread *t, enum mt_state_change_what why)
 	if (p->count == t->policy_taken && before && before <= MT_INTERVAL_MAX / 2 &&
 	    p->mode == MT_MODE_SAMPLE && !set_mode_locked(p->mode, &p->wishes, before * 2)) {
 		log_change(t, why, before, before * 2);
+		p->memory_level += why == MT_CHANGE_MEMORY_RAIL;
 		publish_locked();
 	}
 	mt_unlock(&mt_rt.control_lock);
 }
 
+/* Whether of the room less is left than 3/4, 9/16, 27/64 ... */
+static int is_below_level(uint64_t room, uint64_t used)
+{
+	uint64_t left = room;
+	for (uint32_t i = 0; i <= mt_rt.policy.memory_level; i++)
+		left -= left / 4;
+	return used > room - left;
+}
+
 /*
- * Doubled when 1/2, 3/4, 7/8 ... of the bound are really in use. Of the tables only the page map is
- * sparse: an allocator that spreads few blocks far has megabytes of it and touches some pages. The
- * bound itself counts it whole: pages are touched without asking.
+ * Doubled whenever a quarter of what was left of the bound is used. At half the rate that quarter
+ * lasts longer than the one before, so that a program which only grows runs long before no room is
+ * left; had it to be a half, each would last as long as the others. What the process had taken when
+ * sampling began does not count. Of the tables only the page map is sparse: an allocator that
+ * spreads few blocks far has megabytes of it and touches some pages. The bound itself counts it
+ * whole: pages are touched without asking.
  */
 static void memory_rail(struct mt_thread *t)
 {
-	const struct mt_state_header *h = mt_rt.hdr;
-	uint64_t most = h->max_bytes, level = mt_rt.policy.memory_level;
-	uint64_t untouched = mt_index_untouched(); /* first: it may rise, with table_bytes */
-	uint64_t used = __atomic_load_n(&h->committed_bytes, __ATOMIC_RELAXED) +
-			__atomic_load_n(&mt_rt.table_bytes, __ATOMIC_RELAXED) - untouched;
-	if (!most || level > 20 || used <= most - (most >> (level + 1)))
+	enum { LEVELS = 24 };
+	const struct mt_policy *p = &mt_rt.policy;
+	uint64_t most = mt_rt.hdr->max_bytes;
+	if (!most || !p->interval_bytes || p->memory_level >= LEVELS)
 		return;
-	__atomic_store_n(&mt_rt.policy.memory_level, (uint32_t)level + 1, __ATOMIC_RELAXED);
-	double_interval(t, MT_CHANGE_MEMORY_RAIL);
+	uint64_t untouched = mt_index_untouched(); /* first: it may rise, with table_bytes */
+	uint64_t used = memory_in_use(untouched), fixed = p->memory_base + untouched;
+	used -= MT_MIN(used, p->memory_base);
+	if (most <= fixed)
+		return;
+	if (is_below_level(most - fixed, used) ||
+	    is_below_level(mt_storage_stacks_most(), mt_storage_stacks()))
+		double_interval(t, MT_CHANGE_MEMORY_RAIL);
 }
 
 void mt_control_rails(struct mt_thread *t, uint64_t ticks, uint64_t now)

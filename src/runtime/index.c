@@ -72,13 +72,25 @@ MT_COLD uint32_t *mt_index_slot_slow(uint64_t address)
 		    : NULL;
 }
 
-enum { SHARDS = 16, FIRST_SLOTS = 256 };
+uint32_t *mt_index_slot_of_sample(uint64_t address)
+{
+	uint32_t *slot = mt_index_find(address);
+	uint64_t most = mt_rt.hdr->max_bytes / 4;
+	uint64_t leaf_bytes = sizeof(uint32_t) << (MT_INDEX_LEAF_BITS - mt_rt.index_shift);
+	if (MT_LIKELY(slot != NULL) ||
+	    (most && __atomic_load_n(&mt_rt.map_bytes, __ATOMIC_RELAXED) + leaf_bytes > most))
+		return slot;
+	return mt_index_slot_slow(address);
+}
 
-/* Open addressing with linear probing and backward-shift deletion; at most 3/4 full. */
+enum { SHARDS = 16, FIRST_SLOTS = 256 /* a page */ };
+
+/* Open addressing with linear probing and backward-shift deletion; at most 3/4 full, 7/8 where
+ * there is no memory for more. */
 struct shard {
 	uint32_t lock;
-	uint32_t free_head;  /* records given back, linked through their sequence word */
-	uint32_t mask, used; /* guarded by lock */
+	uint32_t free_head;   /* records given back, linked through their sequence word */
+	uint32_t slots, used; /* guarded by lock */
 	struct entry {
 		uint64_t key;
 		uint32_t record;
@@ -106,29 +118,58 @@ static struct shard *shard_of(uint64_t hash)
 	return &shards[hash >> 20 & (SHARDS - 1)];
 }
 
+/* Where the search for a key begins. The number of slots is any. */
+static uint32_t home_of(const struct shard *s, uint64_t key)
+{
+	return (uint32_t)((uint64_t)(uint32_t)(mix(key) >> 32 ^ mix(key) << 7) * s->slots >> 32);
+}
+
+static uint32_t next_slot(const struct shard *s, uint32_t i)
+{
+	return i + 1 == s->slots ? 0 : i + 1;
+}
+
+/* From slot a on to slot b. */
+static uint32_t distance(const struct shard *s, uint32_t a, uint32_t b)
+{
+	return b >= a ? b - a : b + s->slots - a;
+}
+
 static void place_entry(struct shard *s, uint64_t key, uint32_t record)
 {
-	uint32_t i = (uint32_t)mix(key) & s->mask;
+	uint32_t i = home_of(s, key);
 	while (s->entry[i].record)
-		i = (i + 1) & s->mask;
+		i = next_slot(s, i);
 	s->entry[i].key = key;
 	s->entry[i].record = record;
 }
 
+/* Twice as many, a quarter more where memory is bounded: all shards grow at nearly the same time.
+ */
+static uint32_t more_slots(const struct shard *s)
+{
+	if (!s->entry)
+		return FIRST_SLOTS;
+	return mt_rt.hdr->max_bytes ? s->slots + MT_ALIGN_UP(s->slots / 4, FIRST_SLOTS)
+				    : s->slots * 2;
+}
+
 static int make_room(struct shard *s)
 {
-	if (s->entry && s->used * 4 < (s->mask + 1) * 3)
+	if (s->entry && s->used * 4 < s->slots * 3)
 		return 0;
-	uint32_t slots = s->entry ? (s->mask + 1) * 2 : FIRST_SLOTS, old_mask = s->mask;
+	uint32_t slots = more_slots(s), old_slots = s->slots;
 	struct entry *old = s->entry, *made = mt_arena_take_table(slots * sizeof(*made));
-	if (!made)
-		return -MT_ENOMEM;
+	if (!made) /* a little more, at longer searches */
+		return old && s->used * 8 < s->slots * 7 ? 0 : -MT_ENOMEM;
 	__atomic_store_n(&s->entry, made,
 			 __ATOMIC_RELAXED); /* mt_large_remove() peeks without the lock */
-	s->mask = slots - 1;
-	for (uint32_t i = 0; old && i <= old_mask; i++)
+	s->slots = slots;
+	for (uint32_t i = 0; old && i < old_slots; i++)
 		if (old[i].record)
 			place_entry(s, old[i].key, old[i].record);
+	if (old)
+		mt_arena_release_table(old, old_slots * sizeof(*old));
 	return 0;
 }
 
@@ -167,11 +208,10 @@ uint32_t mt_large_insert(uint64_t address, uint32_t heap, uint64_t size, uint32_
 static void erase(struct shard *s, uint32_t hole)
 {
 	for (uint32_t i = hole;;) {
-		i = (i + 1) & s->mask;
+		i = next_slot(s, i);
 		if (!s->entry[i].record)
 			break;
-		uint32_t home = (uint32_t)mix(s->entry[i].key) & s->mask;
-		if (((i - home) & s->mask) >= ((i - hole) & s->mask)) {
+		if (distance(s, home_of(s, s->entry[i].key), i) >= distance(s, hole, i)) {
 			s->entry[hole] = s->entry[i];
 			hole = i;
 		}
@@ -183,9 +223,9 @@ static void erase(struct shard *s, uint32_t hole)
 /* The entry's number in its locked shard. */
 static uint32_t find_locked(const struct shard *s, uint64_t key)
 {
-	uint32_t i = (uint32_t)mix(key) & s->mask;
+	uint32_t i = home_of(s, key);
 	while (s->entry[i].record && s->entry[i].key != key)
-		i = (i + 1) & s->mask;
+		i = next_slot(s, i);
 	return i;
 }
 

@@ -49,6 +49,12 @@ MT_INLINE uint32_t *mt_index_slot(uint64_t address)
 	return MT_LIKELY(slot != NULL) ? slot : mt_index_slot_slow(address);
 }
 
+/*
+ * The slot of a sample, NULL: it belongs into the hash. The map is as large as the range of
+ * addresses, however few samples lie there, so that of a bound on memory it gets a quarter.
+ */
+uint32_t *mt_index_slot_of_sample(uint64_t address);
+
 /* A place in the map is about to be written: its page is in use from now on. Samples only. */
 void mt_index_touch(const void *place);
 

@@ -306,6 +306,18 @@ MT_COLD static int enter_large(struct mt_thread *t, uint64_t address, const stru
 	       0;
 }
 
+/* No room: what becomes of the block will not be known. */
+MT_COLD static void count_without_block(struct mt_thread *t, uint64_t size, int is_sample)
+{
+	if (is_sample && t->stats) {
+		mt_light_add(&t->stats->no_block, 1);
+		return;
+	}
+	mt_count(&t->row->untracked_allocs, 1);
+	mt_count(&t->row->untracked_bytes, size);
+	mt_rt_lost(MT_LOST_LIVE_FULL);
+}
+
 /* Enters a block. b->record: one to use again, or 0. */
 static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_gone *b)
 {
@@ -313,7 +325,7 @@ static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_g
 	uint32_t mark = regime_of(b->cell) ? MT_SLOT_SAMPLED : 0;
 	int entered;
 	if (b->size < MT_LARGE_BYTES)
-		slot = mt_index_slot(address);
+		slot = mark ? mt_index_slot_of_sample(address) : mt_index_slot(address);
 	if (!slot ||
 	    (__atomic_load_n(slot, __ATOMIC_RELAXED) && enter_occupied(t, address, slot))) {
 		if (b->size < MT_LARGE_BYTES)
@@ -323,7 +335,7 @@ static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_g
 		r = b->record ? b->record : take_record(t);
 		entered = r != 0;
 	}
-	if (mark) {
+	if (mark && entered) {
 		mt_filter_add(address);
 		if (r)
 			mt_index_touch(slot);
@@ -332,9 +344,7 @@ static void enter_block(struct mt_thread *t, uint64_t address, const struct mt_g
 		mt_fill_record(slot, r, mark, address, (uint32_t)b->size, b->cell, b->unit,
 			       b->sequence);
 	} else if (!entered) {
-		mt_count(&t->row->untracked_allocs, 1);
-		mt_count(&t->row->untracked_bytes, b->size);
-		mt_rt_lost(MT_LOST_LIVE_FULL);
+		count_without_block(t, b->size, mark != 0);
 	}
 }
 
@@ -419,8 +429,8 @@ static uint32_t record_sample(struct mt_thread *t, uint64_t address, uint64_t si
 	uint32_t cell = find_cell(t, tag, source, caller);
 	if (MT_LIKELY(cell))
 		count_block(t, address, size, cell);
-	else if (!t->excluded)
-		mt_count(&t->row->unplaced_allocs, 1);
+	else
+		mt_light_add(t->excluded ? &t->stats->left_by_module : &t->stats->no_site, 1);
 	t->excluded = 0;
 	if (MT_UNLIKELY(mt_rt.options.verify) && cell && !t->verify_in--)
 		mt_verify_capture(t, cell);
@@ -435,8 +445,12 @@ MT_NOINLINE static void *record_light(struct mt_thread *t, void *p, size_t size,
 {
 	t->last_pointer = (uint64_t)p;
 	uint32_t regime = mt_light_take(t, p, size, call);
-	if (!regime || !is_wanted(size))
+	if (!regime)
 		return p;
+	if (!is_wanted(size)) {
+		mt_light_add(&t->stats->left_by_size, 1);
+		return p;
+	}
 	void *guarded = mt_rt.guard_bytes ? mt_guard_place(t, p, size, call) : NULL;
 	if (guarded) {
 		p = guarded;
@@ -890,9 +904,12 @@ void mt_record_custom_alloc(struct mt_thread *t, uint32_t heap, const void *p, s
 		    &cell);
 	if (regime && !cell) /* nobody could weigh it when it goes */
 		return;
-	if (!mt_large_insert((uint64_t)p, heap, size, cell, mt_now(), 0))
-		mt_rt_lost(MT_LOST_LIVE_FULL);
-	else if (regime)
+	if (!mt_large_insert((uint64_t)p, heap, size, cell, mt_now(), 0)) {
+		if (regime && t->stats)
+			mt_light_add(&t->stats->no_block, 1);
+		else
+			mt_rt_lost(MT_LOST_LIVE_FULL);
+	} else if (regime)
 		mt_filter_add((uint64_t)p);
 }
 

@@ -232,6 +232,7 @@ struct mt_policy {
 	uint32_t modules_text;
 	uint32_t peak_resets;
 	uint32_t memory_level; /* doublings because of memory */
+	uint64_t memory_base;  /* in use of the tables when sampling began */
 	uint64_t looked_unit;  /* time of the last look at the process's memory */
 };
 

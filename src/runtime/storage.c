@@ -437,6 +437,20 @@ static int grows_with_stacks(uint32_t kind)
 	return STACK_KINDS >> kind & 1;
 }
 
+uint64_t mt_storage_stacks(void)
+{
+	uint64_t bytes = 0;
+	for (uint32_t kind = 0; kind < MT_REGIONS; kind++)
+		if (grows_with_stacks(kind) && mt_rt.region[kind])
+			bytes += mt_rt.region[kind]->committed_bytes;
+	return bytes;
+}
+
+uint64_t mt_storage_stacks_most(void)
+{
+	return mt_rt.hdr->max_bytes / 2;
+}
+
 /*
  * Whether max-overhead leaves room for `more` bytes of a region. Threads have it always: without a
  * row none of their events would be in any total. Stacks get half of it: what is live should be
@@ -446,13 +460,11 @@ static int is_within_limit(const struct mt_state_region *r, uint64_t more)
 {
 	const struct mt_state_header *h = mt_rt.hdr;
 	uint64_t tables = __atomic_load_n(&mt_rt.table_bytes, __ATOMIC_RELAXED);
-	uint64_t all = h->committed_bytes + tables + more, stacks = more;
+	uint64_t all = h->committed_bytes + tables + more;
 	if (!h->max_bytes || r->kind == MT_REGION_THREADS || r->kind == MT_REGION_STATS)
 		return 1;
-	for (uint32_t kind = 0; kind < MT_REGIONS; kind++)
-		if (grows_with_stacks(kind) && mt_rt.region[kind])
-			stacks += mt_rt.region[kind]->committed_bytes;
-	return all <= h->max_bytes && (!grows_with_stacks(r->kind) || stacks <= h->max_bytes / 2);
+	return all <= h->max_bytes && (!grows_with_stacks(r->kind) ||
+				       mt_storage_stacks() + more <= mt_storage_stacks_most());
 }
 
 static void end_region(const struct mt_state_region *r)
@@ -476,6 +488,16 @@ MT_COLD void mt_storage_mark_time(void)
 	mt_unlock(&mt_rt.hdr->grow_lock);
 }
 
+/* Of what max-overhead leaves a 16th: what one region has in hand, no other gets. */
+static uint64_t step_most(void)
+{
+	enum { SHARE = 16 };
+	const struct mt_state_header *h = mt_rt.hdr;
+	uint64_t used = h->committed_bytes + __atomic_load_n(&mt_rt.table_bytes, __ATOMIC_RELAXED);
+	uint64_t left = h->max_bytes - MT_MIN(h->max_bytes, used);
+	return !h->max_bytes ? GROW_MOST : MT_MAX(MT_MIN(left / SHARE, GROW_MOST), GROW_LEAST);
+}
+
 /* Commits storage up to `need` bytes of the region. 0, a negative errno value, or LIMITED. */
 static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 {
@@ -486,9 +508,11 @@ static MT_COLD int grow(struct mt_state_region *r, uint64_t need)
 	int err = 0;
 	uint64_t have = r->committed_bytes;
 	if (have < need) {
-		uint64_t step = MT_MIN(MT_MAX(have / 2, GROW_LEAST), GROW_MOST);
+		uint64_t step = MT_MIN(MT_MAX(have / 2, GROW_LEAST), step_most());
 		uint64_t end = MT_MAX(MT_ALIGN_UP(need, 4096), MT_ALIGN_UP(have + step, 4096));
 		end = MT_MIN(end, MT_ALIGN_UP(r->capacity * r->elem_bytes, 4096));
+		if (!is_within_limit(r, end - have)) /* the last bit of what there is */
+			end = MT_ALIGN_UP(need, 4096);
 		if (!is_within_limit(r, end - have)) {
 			end_region(r);
 			mt_unlock(&mt_rt.hdr->grow_lock);

@@ -51,6 +51,10 @@ void mt_storage_trim(uint64_t keep_bytes);
 /* Takes storage in advance for a time in which none can be asked for. */
 void mt_storage_reserve(void);
 
+/* What the tables take that grow with the number of call stacks, and the most that they may. */
+uint64_t mt_storage_stacks(void);
+uint64_t mt_storage_stacks_most(void);
+
 /* Notes a late pair of clock readings, from which readers take the rate. */
 void mt_storage_mark_time(void);
 

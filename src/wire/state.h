@@ -410,8 +410,13 @@ struct mt_state_stats {
 	int64_t live_bytes; /* allocated here minus freed here; may be negative */
 	int64_t peak_bytes; /* its highest */
 	int64_t published;  /* the part that is in header.stats_live_published */
-	uint64_t sampled;   /* blocks that were recorded one by one */
-	uint8_t reserved[32];
+	uint64_t sampled;   /* samples: blocks to be recorded one by one */
+	/* of these, since tables were full: */
+	uint64_t no_block; /* counted at their site, but without a live block */
+	uint64_t no_site;  /* not recorded: no place for the stack, site or cell */
+	/* of these, since options leave them out: */
+	uint64_t left_by_size;   /* outside min-size and max-size, or heap not chosen */
+	uint64_t left_by_module; /* of a module that the filter does not want */
 	struct mt_state_size_class size_class[32]; /* by mt_state_size_bucket(usable bytes) */
 };
 

@@ -1528,6 +1528,27 @@ def bound_widens_the_interval(bench, samples):
 
 
 @test
+def bound_leaves_room_for_samples(bench):
+    """However small the bound is for a program that only grows: no sample is missing, as the interval rises in time."""
+    count, size = 1000000, 64
+    command = [bench.build("live_blocks.c", flags=["-pthread"]), "1", str(count), str(size)]
+    bench.note = ""
+    for bound in (1 * MIB, 2 * MIB, 6 * MIB):
+        run, _ = memory_of(bench, command, True, MEMTRACK_OPTIONS="mode=sample interval=64 max-overhead=%d" % bound)
+        state = run.states[0]
+        missing = sum(s.no_block + s.no_site for s in state.stats)
+        bench.expect("missing samples at %d MiB" % (bound // MIB), missing, 0)
+        bench.expect("doubled at %d MiB" % (bound // MIB), [c.after for c in state.change if c.what == 9] != [], True)
+        cells = [(c, s) for c, s in zip(state.cell, state.sampled) if c.site and state.site[c.site].regime]
+        got, sd = sum(c.bytes for c, _ in cells), sum(s.bytes_variance for _, s in cells) ** 0.5
+        if abs(got - count * size) > 5 * sd + 0.01 * count * size:
+            bench.problem("estimate %d of %d bytes, sd %d, bound %d" % (got, count * size, sd, bound))
+        bench.note += "%d MiB: %.1f MiB +- %.1f; " % (bound // MIB, got / MIB, sd / MIB)
+        shutil.rmtree(bench.work)
+        os.mkdir(bench.work)
+
+
+@test
 def bound_blocks(bench):
     """No room for more live blocks: allocations and bytes go on; what became of the rest is not guessed."""
     program = bench.build("many_stacks.c")

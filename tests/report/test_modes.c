@@ -103,6 +103,96 @@ static struct mtk_builder *make_later(void)
 	return b;
 }
 
+static struct mt_state_stats *stats_of(struct mtk_builder *b, uint32_t thread)
+{
+	return mtk_builder_at(b, MT_REGION_STATS, thread);
+}
+
+/* Three samples of a site found no room in the block table, two none for their call stacks. */
+static struct mtk_builder *make_no_room(void)
+{
+	enum { LOAD = 2 };
+	struct mtk_builder *b = mtk_builder_sampled();
+
+	for (uint32_t i = 0; i < 3; i++) {
+		mtk_builder_alloc(b, 1, LOAD, 0x500000 + 0x1000 * i, 72);
+		((struct mt_state_live *)mtk_builder_at(b, MT_REGION_LIVE,
+							mtk_builder_count(b, MT_REGION_LIVE) - 1))
+			->place = 0;
+	}
+	stats_of(b, 1)->no_block = 3;
+	return b;
+}
+
+static struct mtk_builder *make_no_site(void)
+{
+	struct mtk_builder *b = make_no_room();
+
+	stats_of(b, 2)->no_site = 2000;
+	stats_of(b, 2)->sampled += 2000;
+	mtk_builder_header(b)->lost[MT_LOST_SITE_FULL] = 2000;
+	return b;
+}
+
+/* Only counted at first, and two filters that left samples out. */
+static struct mtk_builder *make_filtered(void)
+{
+	struct mtk_builder *b = mtk_builder_sampled();
+
+	mtk_builder_header(b)->first_mode = MT_MODE_SAMPLE;
+	mtk_builder_header(b)->options_string =
+		mtk_builder_string(b, "depth=64 interval=4096 modules=+work*,-libm* min-size=16 "
+				      "min-anon=1048576 max-size=65536");
+	stats_of(b, 1)->left_by_size = 1234;
+	stats_of(b, 2)->left_by_module = 1;
+	return b;
+}
+
+/* Never sampled, as the process was small. */
+static struct mtk_builder *make_small(void)
+{
+	struct mtk_builder *b = mtk_builder_new();
+
+	mtk_builder_header(b)->first_mode = MT_MODE_SAMPLE;
+	mtk_builder_header(b)->mode = MT_MODE_STATS;
+	mtk_builder_header(b)->options_string = mtk_builder_string(b, "min-anon=1048576");
+	mtk_builder_count_alloc(b, 1, 0x10000, 1000);
+	return b;
+}
+
+/* The tracker rounds its sums down: less was allocated than the live blocks stand for. */
+static struct mtk_builder *make_rounded(void)
+{
+	struct mtk_builder *b = make_every();
+
+	for (uint32_t cell = 1; cell < mtk_builder_count(b, MT_REGION_CELLS); cell++)
+		((struct mt_state_cell *)mtk_builder_at(b, MT_REGION_CELLS, cell))->bytes -= 3;
+	return b;
+}
+
+/* As many samples of the second interval as of none. */
+static struct mtk_builder *make_unused_interval(void)
+{
+	struct mtk_builder *b = make_none_live();
+
+	mtk_builder_regime(b, MT_REGIME_BYTES, 131072, 0);
+	mtk_builder_change(b, MT_CHANGE_EVERY, 0, 1000);
+	mtk_builder_change(b, MT_CHANGE_EVERY, 1000, 0);
+	return b;
+}
+
+/* A few events inside of others, of jemalloc. */
+static struct mtk_builder *make_own_allocator(void)
+{
+	struct mtk_builder *b = make_no_sample();
+	uint32_t module = mtk_builder_module(b, 0x700000, 0x710000, "/usr/lib/libjemalloc.so.2");
+
+	((struct mt_state_module *)mtk_builder_at(b, MT_REGION_MODULES, module))->flags |=
+		MT_MODULE_PROVIDER;
+	((struct mt_state_thread *)mtk_builder_at(b, MT_REGION_THREADS, 1))->nested_allocs = 8;
+	return b;
+}
+
 struct golden {
 	const char *name;
 	make_fn *make;
@@ -130,6 +220,20 @@ static const struct golden goldens[] = {
 	{"sampled-none-live", make_none_live, .show = MT_SHOW_LEAKS},
 	{"sampled-no-sample", make_no_sample, .show = MT_SHOW_LEAKS},
 	{"counted-then-sampled", make_counted_then_sampled, .show = MT_SHOW_LEAKS},
+	{"sampled-no-room", make_no_room, .show = MT_SHOW_LEAKS},
+	{"sampled-no-room-peak", make_no_room, .show = MT_SHOW_PEAK},
+	{"sampled-no-room-by-size", make_no_room, .show = MT_SHOW_LIVE, .by = MT_BY_SIZE},
+	{"sampled-no-room.json", make_no_room, .format = MT_REPORT_JSON},
+	{"sampled-no-room.csv", make_no_room, .format = MT_REPORT_CSV},
+	{"sampled-no-room.kv", make_no_room, .format = MT_REPORT_KV},
+	{"sampled-no-site", make_no_site, .show = MT_SHOW_TOTAL},
+	{"sampled-filtered", make_filtered, .show = MT_SHOW_SUMMARY},
+	{"sampled-filtered.json", make_filtered, .show = MT_SHOW_SUMMARY, .format = MT_REPORT_JSON},
+	{"sampled-small", make_small, .show = MT_SHOW_SUMMARY},
+	{"sampled-small.json", make_small, .show = MT_SHOW_SUMMARY, .format = MT_REPORT_JSON},
+	{"sampled-rounded.csv", make_rounded, .format = MT_REPORT_CSV},
+	{"sampled-unused-interval", make_unused_interval, .show = MT_SHOW_SUMMARY},
+	{"sampled-own-allocator", make_own_allocator, .show = MT_SHOW_SUMMARY},
 	{"sampled-leaks.json", mtk_builder_sampled, .format = MT_REPORT_JSON, .stack = 1},
 	{"sampled-leaks.csv", mtk_builder_sampled, .format = MT_REPORT_CSV, .stack = 1},
 	{"sampled-leaks.kv", mtk_builder_sampled, .format = MT_REPORT_KV, .stack = 1},
@@ -164,6 +268,7 @@ static const struct golden diffs[] = {
 	{"sampled-diff-total", make_later, .show = MT_SHOW_TOTAL, .stack = 1},
 	{"sampled-diff.json", make_later, .format = MT_REPORT_JSON, .stack = 1},
 	{"sampled-diff.csv", make_later, .format = MT_REPORT_CSV, .stack = 1},
+	{"sampled-diff-no-room", make_no_room, .stack = 1},
 	{"sampled-diff.kv", make_later, .format = MT_REPORT_KV},
 };
 

@@ -219,17 +219,65 @@ static void a_request_that_names_no_interval_keeps_what_a_rail_made_of_it(void *
 	assert_int_equal(mt_rt.hdr->interval_bytes, 2048);
 }
 
+/* Of the tables, as the rail sees it while no page map was made. */
+static uint64_t in_use(void)
+{
+	return mt_rt.hdr->committed_bytes + mt_rt.table_bytes - mt_index_untouched();
+}
+
 static void memory_near_its_bound_doubles_the_interval(void **state)
 {
 	struct mt_thread *t = fixture_thread();
 	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
-	mt_rt.hdr->max_bytes = mt_rt.hdr->committed_bytes * 3 / 2;
+	uint64_t begun = mt_rt.policy.memory_base, room = 4 << 20;
+	mt_rt.hdr->max_bytes = begun + room;
+	mt_control_rails(t, 0, 1); /* what was there before does not count */
+	assert_int_equal(mt_rt.hdr->interval_bytes, 4096);
 	take_in(t, 0x10000, SITE(1));
-	mt_control_rails(t, 0, 1);
+	mt_rt.table_bytes += begun + room / 4 - in_use();
+	mt_control_rails(t, 0, 2);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 4096);
+	mt_rt.table_bytes += 4096;
+	mt_control_rails(t, 0, 3);
 	assert_int_equal(mt_rt.hdr->interval_bytes, 8192);
 	assert_int_equal(last_change()->what, MT_CHANGE_MEMORY_RAIL);
 	mt_control_take(t);
-	mt_control_rails(t, 0, 2); /* not again before the next half of what is left is used */
+	mt_control_rails(t, 0, 4); /* not again before a quarter of what is left is used */
+	assert_int_equal(mt_rt.hdr->interval_bytes, 8192);
+	mt_rt.table_bytes += room * 3 / 16;
+	mt_control_rails(t, 0, 5);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 16384);
+}
+
+static void intervals_of_sizes_and_heaps_are_doubled_as_well(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	assert_int_equal(ask(t, "mode=sample interval=4K intervals=100-200:1K,custom:512"), 0);
+	mt_control_take(t);
+	assert_int_equal(t->points[0].of.interval_bytes, 1024);
+	mt_rt.hdr->max_bytes = in_use() + (4 << 20);
+	mt_rt.table_bytes += 5 << 18;
+	mt_control_rails(t, 0, 1);
+	mt_control_take(t);
+	assert_int_equal(mt_rt.hdr->interval_bytes, 8192);
+	assert_int_equal(t->points[0].of.interval_bytes, 2048);
+	assert_int_equal(t->points[MT_RANGES_MAX].of.interval_bytes, 1024);
+	const struct mt_state_regime *all = mt_storage_base(MT_REGION_REGIMES);
+	assert_int_equal(all[t->points[0].regime].interval_bytes, 2048);
+	assert_int_equal(ask(t, "interval=2K"), 0);
+	mt_control_take(t);
+	assert_int_equal(t->points[0].of.interval_bytes, 1024);
+}
+
+static void call_stacks_near_their_share_double_the_interval(void **state)
+{
+	struct mt_thread *t = fixture_thread();
+	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
+	mt_rt.hdr->max_bytes = mt_storage_stacks() * 4;
+	mt_rt.policy.memory_base = 0;
+	mt_rt.table_bytes = 0;
+	mt_rt.policy.memory_base = in_use(); /* nothing else came */
+	mt_control_rails(t, 0, 1);
 	assert_int_equal(mt_rt.hdr->interval_bytes, 8192);
 }
 
@@ -243,22 +291,40 @@ static void take_sample(struct mt_thread *t, uint64_t address)
 
 static void page_map_that_is_not_touched_doubles_nothing(void **state)
 {
-	enum { LEAF_SPAN = 1 << MT_INDEX_LEAF_BITS, LEAVES = 16, LEAF_BYTES = 1 << 20 };
+	enum { LEAF_SPAN = 1 << MT_INDEX_LEAF_BITS, LEAVES = 4, LEAF_BYTES = 1 << 20 };
 	uint64_t base = 0x100000000;
 	struct mt_thread *t = fixture_thread();
 	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
-	mt_rt.hdr->max_bytes = mt_rt.hdr->committed_bytes + LEAVES * LEAF_BYTES * 3 / 2;
+	/* the map may have a quarter, which is more than what doubles */
+	mt_rt.hdr->max_bytes = in_use() + (LEAVES + 1) * LEAF_BYTES * 4;
 	for (uint64_t i = 0; i < LEAVES; i++)
 		take_sample(t, base + i * LEAF_SPAN);
 	assert_true(mt_rt.table_bytes >= LEAVES * LEAF_BYTES);
-	assert_true(mt_rt.hdr->committed_bytes + mt_rt.table_bytes > mt_rt.hdr->max_bytes / 2);
 	assert_int_equal(mt_rt.hdr->interval_bytes, 4096);
-	/* one in each page of the map, until the interval is longer */
+	/* one in each page of the map, which is a third now, until the interval is longer */
+	mt_rt.hdr->max_bytes = mt_rt.policy.memory_base + LEAVES * LEAF_BYTES * 3;
 	for (uint64_t page = 0; page < LEAVES * LEAF_BYTES / 4096; page++)
 		take_sample(t, base + page * (LEAF_SPAN / (LEAF_BYTES / 4096)) + 16);
 	assert_true(mt_rt.hdr->interval_bytes > 4096);
 	assert_int_equal(last_change()->what, MT_CHANGE_MEMORY_RAIL);
 	assert_true(mt_index_untouched() < LEAVES * LEAF_BYTES / 2);
+}
+
+static void page_map_of_samples_keeps_to_a_quarter_of_the_bound(void **state)
+{
+	enum { LEAF_SPAN = 1 << MT_INDEX_LEAF_BITS, LEAF_BYTES = 1 << 20, LEAVES = 64 };
+	uint64_t base = 0x100000000;
+	struct mt_gone gone;
+	struct mt_thread *t = fixture_thread();
+	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
+	mt_rt.recorded_all = 0;
+	mt_rt.hdr->max_bytes = in_use() + 8 * LEAF_BYTES;
+	for (uint64_t i = 0; i < LEAVES; i++)
+		take_sample(t, base + i * LEAF_SPAN);
+	assert_true(mt_rt.map_bytes <= mt_rt.hdr->max_bytes / 4);
+	assert_int_equal(t->stats->no_block, 0);
+	for (uint64_t i = 0; i < LEAVES; i++) /* the others are in the hash */
+		assert_int_equal(mt_record_find((void *)(base + i * LEAF_SPAN), &gone), 1);
 }
 
 static void page_map_of_a_full_mode_counts_whole(void **state)
@@ -420,6 +486,9 @@ int main(void)
 		TEST(a_module_filter_that_names_nothing_leaves_all_out),
 		TEST(a_request_that_names_no_interval_keeps_what_a_rail_made_of_it),
 		TEST(memory_near_its_bound_doubles_the_interval),
+		TEST(page_map_of_samples_keeps_to_a_quarter_of_the_bound),
+		TEST(call_stacks_near_their_share_double_the_interval),
+		TEST(intervals_of_sizes_and_heaps_are_doubled_as_well),
 		TEST(page_map_of_a_full_mode_counts_whole),
 		cmocka_unit_test_setup_teardown(page_map_that_is_not_touched_doubles_nothing,
 						begin_sample, fixture_teardown),

@@ -60,7 +60,8 @@ class Cell:
 class Stats:
     """A thread's row of statistics."""
     def __init__(self, raw):
-        self.live_bytes, self.peak_bytes, self.published, self.sampled = struct.unpack_from("<qqqQ", raw, 0)
+        (self.live_bytes, self.peak_bytes, self.published, self.sampled, self.no_block, self.no_site, self.left_by_size,
+         self.left_by_module) = struct.unpack_from("<qqq5Q", raw, 0)
         self.size_class = [Totals(*struct.unpack_from("<4Q", raw, 64 + 32 * i)) for i in range(32)]
 
 
