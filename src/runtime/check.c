@@ -129,15 +129,6 @@ MT_INLINE uint64_t usable_of(const void *p, uint64_t size)
 	return REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : size;
 }
 
-/* only_modules: the module of the caller of malloc. */
-MT_COLD static int is_module_left_out(const struct mt_caller *caller)
-{
-	const struct mt_module *m =
-		mt_module_list_find(mt_unwind.modules, mt_strip_code(caller->ra) - 1);
-	const char *name = m && m->number ? mt_site_module_name(m->number) : "";
-	return mt_site_globs_leave_out(mt_check.options.only_modules, name);
-}
-
 static int is_size_left_out(size_t size)
 {
 	return size < mt_check.options.only_min || size > mt_check.options.only_max;
@@ -149,7 +140,7 @@ MT_INLINE int is_left_out(struct mt_thread *t, const struct request *r)
 	const struct mt_check_options *o = &mt_check.options;
 	return MT_UNLIKELY(mt_check.limited) &&
 	       (is_size_left_out(r->size) ||
-		(o->only_modules[0] && is_module_left_out(r->caller)) ||
+		(o->only_modules[0] && !mt_check_sites_have(t, MT_SITES_MODULES, r->caller)) ||
 		(o->only_sites[0] && !mt_check_sites_have(t, MT_SITES_ONLY, r->caller)));
 }
 

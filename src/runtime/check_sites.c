@@ -45,7 +45,8 @@ uint32_t mt_check_sites_depth(const struct mt_check_options *o)
 {
 	if (has_hash(o->only_sites) || has_hash(o->guard_page_sites))
 		return DEPTH_OF_HASHES;
-	return o->only_sites[0] || o->guard_page_sites[0] ? FRAMES_SEARCHED : 0;
+	return o->only_sites[0] || o->guard_page_sites[0] || o->only_modules[0] ? FRAMES_SEARCHED
+										: 0;
 }
 
 /* The entry's module, with its '*' and '?', and the module's path or the last part of that. */
@@ -112,8 +113,13 @@ static uint32_t look_up(uint32_t node)
 	struct stack stack;
 	stack.hash[0] = 0;
 	stack.count = mt_frame_chain(node, stack.frame, DEPTH_OF_HASHES);
-	uint32_t lists = is_in(&stack, mt_check.options.only_sites) ? MT_SITES_ONLY : 0;
-	return lists | (is_in(&stack, mt_check.options.guard_page_sites) ? MT_SITES_PAGE : 0);
+	const struct mt_check_options *o = &mt_check.options;
+	uint32_t lists = is_in(&stack, o->only_sites) ? MT_SITES_ONLY : 0;
+	lists |= is_in(&stack, o->guard_page_sites) ? MT_SITES_PAGE : 0;
+	if (o->only_modules[0] &&
+	    !mt_site_globs_leave_out(o->only_modules, mt_site_stack_owner(node)))
+		lists |= MT_SITES_MODULES;
+	return lists;
 }
 
 int mt_check_sites_have(struct mt_thread *t, enum mt_check_sites list,

@@ -405,11 +405,10 @@ const char *mt_site_module_name(uint32_t number)
 	return name;
 }
 
-/* The module that a site belongs to; "": none is known. */
-static const char *owner_of(uint32_t site)
+const char *mt_site_stack_owner(uint32_t node)
 {
 	const char *first = NULL;
-	for (uint32_t n = mt_rt.sites[site].node; n >= MT_NODE_ROOTS; n = mt_rt.nodes[n].parent) {
+	for (uint32_t n = node; n >= MT_NODE_ROOTS; n = mt_rt.nodes[n].parent) {
 		uint32_t number = mt_rt.nodes[n].meta & 0xfffff;
 		const char *name = number ? mt_site_module_name(number) : "";
 		if (!first)
@@ -428,7 +427,8 @@ static int is_excluded(uint32_t site)
 	if (!filter.globs || !*filter.globs)
 		return 0;
 	if (seen >> 1 != count) {
-		seen = count << 1 | (uint32_t)mt_site_globs_leave_out(filter.globs, owner_of(site));
+		const char *owner = mt_site_stack_owner(s->node);
+		seen = count << 1 | (uint32_t)mt_site_globs_leave_out(filter.globs, owner);
 		__atomic_store_n(&s->filter, seen, __ATOMIC_RELAXED);
 	}
 	return (int)(seen & 1);

@@ -57,6 +57,12 @@ void mt_site_set_filter(const char *globs);
 /* '*' and '?'; a comma ends the pattern, too. */
 int mt_site_glob_matches(const char *glob, const char *text);
 
+/*
+ * The name of the module that a stack belongs to: of its innermost frame outside the C and C++
+ * libraries, which allocate for their callers; "": none is known.
+ */
+const char *mt_site_stack_owner(uint32_t node);
+
 /* 1: such globs leave out what lies in a module with this name. */
 int mt_site_globs_leave_out(const char *globs, const char *name);
 

@@ -52,6 +52,14 @@ static void x_damage_of_many_sizes(void)
 	}
 }
 
+static void x_damage_behind_a_copied_string(void)
+{
+	byte *p = (byte *)strdup("letters");
+	say_pointer("p", p);
+	p[8] = 1;
+	free(p);
+}
+
 static void x_fill_behind_a_grown_block(void)
 {
 	byte *p = malloc(100);
@@ -224,6 +232,7 @@ static const struct say_case cases[] = {
 	CASE(x_shrinking_by_less_than_the_expansion),
 	CASE(x_realloc_checks_the_guards),
 	CASE(x_damage_of_many_sizes),
+	CASE(x_damage_behind_a_copied_string),
 	CASE(x_fill_behind_a_grown_block),
 	CASE(x_nothing_for_null),
 	CASE(x_free_keeps_errno),

@@ -505,6 +505,18 @@ def _(r):
     return r.damaged(r["p"], 100, "REAR", {100: 1}, "x_damage_of_many_sizes")
 
 
+# musl has no unwind information for who called its strdup
+@case("what libc allocates for a module is the module's", "guard only_modules=+*_cases*", "x_damage_behind_a_copied_string",
+      only="glibc")
+def _(r):
+    return r.damaged(r["p"], 8, "REAR", {8: 1}, "x_damage_behind_a_copied_string")
+
+
+@silent("it is left out with the module", "guard only_modules=-*_cases*", "x_damage_behind_a_copied_string", only="glibc")
+def _(r):
+    pass
+
+
 @silent("a block that grew is filled behind", "fill guard", "x_fill_behind_a_grown_block")
 def _(r):
     r.expect_said(old=0, fresh=0)
