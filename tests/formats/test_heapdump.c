@@ -281,7 +281,7 @@ static void numbers_that_cannot_be_are_garbage(void **state)
 	mt_profile_free(p);
 }
 
-static void the_zygote_is_told_apart_when_there_is_an_application(void **state)
+static void c123_the_zygote_is_told_apart_when_there_is_an_application(void **state)
 {
 	struct mt_profile *p = read_text("z 0  sz 1  num 1  bt a\nz 1  sz 2  num 1  bt a\n");
 
@@ -625,7 +625,7 @@ int main(void)
 		cmocka_unit_test(garbage_is_left_out_and_counted),
 		cmocka_unit_test(cut_and_wrong_headers_are_told),
 		cmocka_unit_test(numbers_that_cannot_be_are_garbage),
-		cmocka_unit_test(the_zygote_is_told_apart_when_there_is_an_application),
+		cmocka_unit_test(c123_the_zygote_is_told_apart_when_there_is_an_application),
 		cmocka_unit_test(deep_stacks_are_cut_and_told),
 		cmocka_unit_test(names_of_bt_info_belong_to_their_frames),
 		cmocka_unit_test(what_is_no_dump_is_refused),

@@ -277,7 +277,7 @@ static char *map_pages(size_t pages)
 	return p;
 }
 
-static void present_bytes_of_nothing_are_unknown(void **state)
+static void c136_present_bytes_of_nothing_are_unknown(void **state)
 {
 	open_with(3);
 	assert_int_equal(mt_present_bytes(NULL, 1000), MT_PRESENT_UNKNOWN);
@@ -285,7 +285,7 @@ static void present_bytes_of_nothing_are_unknown(void **state)
 	assert_int_equal(mt_present_bytes(state, SIZE_MAX), MT_PRESENT_UNKNOWN);
 }
 
-static void present_bytes_count_what_is_covered(void **state)
+static void c137_present_bytes_count_what_is_covered(void **state)
 {
 	enum { PAGE = 4096 };
 	open_with(3);
@@ -299,7 +299,7 @@ static void present_bytes_count_what_is_covered(void **state)
 	munmap(p, 2 * PAGE);
 }
 
-static void present_bytes_of_many_pages(void **state)
+static void c138_present_bytes_of_many_pages(void **state)
 {
 	static const int touched[] = {0, 1, 255, 256, 1023, 1024, 2047};
 	enum { PAGE = 4096, PAGES = 2048 };
@@ -393,9 +393,9 @@ int main(void)
 		TEST(in_a_child_the_parents_calls_never_end),
 		TEST(its_clock_is_the_systems),
 		TEST(errno_is_kept),
-		TEST(present_bytes_of_nothing_are_unknown),
-		TEST(present_bytes_count_what_is_covered),
-		TEST(present_bytes_of_many_pages),
+		TEST(c136_present_bytes_of_nothing_are_unknown),
+		TEST(c137_present_bytes_count_what_is_covered),
+		TEST(c138_present_bytes_of_many_pages),
 		TEST(each_call_is_in_one_file),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
