@@ -111,6 +111,19 @@ int mt_file_pwrite(int fd, const void *data, size_t len, uint64_t offset)
 	return 0;
 }
 
+/* A lease for reading is granted when there is no writer; it is given back at once. */
+int mt_file_has_writer(int fd)
+{
+	/* who opens it in between makes the kernel signal the thread, which has that blocked */
+	struct f_owner_ex self = {F_OWNER_TID, gettid()};
+
+	if (fcntl(fd, F_SETOWN_EX, &self))
+		return -errno;
+	if (fcntl(fd, F_SETLEASE, F_RDLCK))
+		return errno == EAGAIN ? 1 : -errno;
+	return fcntl(fd, F_SETLEASE, F_UNLCK) ? -errno : 0;
+}
+
 void mt_atomic_file_close(struct mt_atomic_file *f)
 {
 	if (!f)

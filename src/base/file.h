@@ -35,6 +35,13 @@ int mt_file_write(int fd, const void *data, size_t len);
 int mt_file_pwrite(int fd, const void *data, size_t len, uint64_t offset);
 
 /*
+ * Whether any process has the file open for writing, or mapped from such a descriptor. fd is open
+ * for reading only. 0 or 1, or a negative errno value when the kernel does not say (another's file,
+ * a file system without leases). The calling thread must have SIGIO blocked.
+ */
+int mt_file_has_writer(int fd);
+
+/*
  * A file that appears at `path` complete or not at all: written under a temporary name in the same
  * directory, then renamed. `fd` is open for writing. All-zero with fd -1 means "closed".
  */

@@ -11,6 +11,7 @@
 #include "core/cc.h"
 #include "formats/mtk_watch.h"
 #include "record/collect.h"
+#include "record/statedir.h"
 #include "report/grid.h"
 
 #include <inttypes.h>
@@ -77,7 +78,10 @@ static void add_row(struct mt_grid *g, const struct mt_live_state *s, const char
 static const char *remark_of(const struct mt_live_states *states, size_t at)
 {
 	const struct mt_live_state *s = &states->item[at];
+	mt_auto(free) char *dir = s->is_running ? NULL : mt_path_dir(s->path);
 
+	if (!s->is_running && dir && mt_statedir_is_attended(dir))
+		return " (ended, its launcher collects it)";
 	if (!s->is_running)
 		return " (left behind)";
 	if (at + 1 < states->count && states->item[at + 1].header.pid == s->header.pid)
@@ -223,7 +227,7 @@ const struct mt_command mt_cmd_ps = {
 		"State files whose process and launcher are gone are moved to the path that was "
 		"asked for, all of them; 'memtrack run' does the same for a few each time. "
 		"Where that is not possible they are listed as left behind, and removed after "
-		"seven days.",
+		"seven days. States that a living launcher is about to move are listed as such.",
 	.see_also = "memtrack(1), memtrack-report(1)",
 	.run = run,
 };

@@ -2,7 +2,7 @@
 /*
  * memtrack run: checks, starts and waits for a program under the tracker, collects the state files
  * of its process tree and reports. What can be refused is refused before the program starts; after
- * it started the exit status is the program's, whatever happens to the report.
+ * it started the exit status is the program's, unless that is 0 and something could not be written.
  */
 
 #include "cli/commands.h"
@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/report_options.h"
 #include "cli/run_check.h"
+#include "cli/run_files.h"
 #include "cli/run_modes.h"
 #include "cli/run_snapshots.h"
 #include "cli/run_verify.h"
@@ -365,10 +366,12 @@ struct run {
 	struct mt_snapshot_options snapshot_options;
 	struct mt_snapshots *snapshots; /* owned; NULL: none are taken */
 	struct mt_recording_task recording;
-	struct mt_companion *companion;        /* NULL: nothing is to be done */
-	struct mt_collection files, abandoned; /* of this run; of others */
-	bool is_all_collected;                 /* of the others' */
-	struct mt_suppressions *suppressions;  /* owned */
+	struct mt_companion *companion; /* NULL: it could not be started */
+	struct mt_run_files files;
+	struct mt_collection abandoned;       /* states of others */
+	bool is_all_collected;                /* of the others' */
+	bool has_failed;                      /* a state or the report could not be written */
+	struct mt_suppressions *suppressions; /* owned */
 };
 
 static void run_done(struct run *r)
@@ -378,7 +381,7 @@ static void run_done(struct run *r)
 	free(r->library);
 	mt_statedir_done(&r->dir);
 	mt_buf_done(&r->words);
-	mt_collection_done(&r->files);
+	mt_collection_done(&r->files.all);
 	mt_collection_done(&r->abandoned);
 	mt_suppressions_free(r->suppressions);
 	mt_snapshots_free(r->snapshots);
@@ -636,65 +639,16 @@ static void tell_plan(const struct run *r)
 
 /* ---- after ---- */
 
-/* What this run found of others and was too much for it. */
-static void tell_others(const struct run *r)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < r->abandoned.count; i++) {
-		const struct mt_collect_item *f = &r->abandoned.item[i];
-
-		if (f->kind == MT_LARGE && !count++)
-			mt_complain("the state of %s (pid %d), which ended before, lies in '%s'; "
-				    "'memtrack ps' moves it or says why not",
-				    f->program, (int)f->pid, f->path);
-	}
-	if (count > 1)
-		mt_complain("the same for %zu more %s", count - 1, count == 2 ? "state" : "states");
-	if (!r->is_all_collected && r->o->verbose)
-		mt_complain("more directories of states lie around than a run looks at; 'memtrack "
-			    "ps' looks at all");
-}
-
-/* Why there is no file: as far as can be seen from here. */
-static void tell_nothing(void)
-{
-	enum { NEED_BYTES = 1 << 20 };
-	char size[MT_UNITS_TEXT_MAX];
-	struct rlimit limit;
-
-	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < NEED_BYTES)
-		mt_complain("nothing was recorded: files may have %s at most (ulimit -f), a state "
-			    "file needs about 1 MiB",
-			    mt_units_size(limit.rlim_cur, size));
-	else
-		mt_complain("nothing was recorded: the program ended or became another program "
-			    "before the tracker was loaded");
-}
-
-static void tell_files(const struct run *r)
+static void tell_files(struct run *r)
 {
 	bool has_report = r->o->report != REPORT_NONE;
 
-	for (size_t i = 0; i < r->files.count; i++) {
-		const struct mt_collect_item *f = &r->files.item[i];
-
-		if (f->kind == MT_KEPT) /* an error: also told when quiet */
-			mt_complain("the state of %s (pid %d) stays in '%s': %s", f->program,
-				    (int)f->pid, f->path, f->why);
-		else if (f->kind == MT_RUNNING && !r->o->quiet)
-			mt_complain("%s (pid %d) is still running; 'memtrack report %d' shows it, "
-				    "'memtrack ps' "
-				    "collects its state once it has ended",
-				    f->program, (int)f->pid, (int)f->pid);
-		else if (f->kind == MT_COLLECTED && ((has_report && !r->o->quiet) || r->o->verbose))
-			mt_complain("wrote '%s'", f->path);
-		mt_run_snapshots_tell_file(
-			f, !r->o->quiet && (r->o->report != REPORT_NONE || r->o->verbose));
-	}
+	if (!mt_run_files_tell(&r->files.all, r->o->quiet,
+			       (has_report && !r->o->quiet) || r->o->verbose))
+		r->has_failed = true;
 	mt_run_snapshots_tell(r->snapshots);
-	if (!r->files.count && (!r->o->quiet || r->o->report_file))
-		tell_nothing();
+	if (!r->files.all.count && (!r->o->quiet || r->o->report_file))
+		mt_run_files_tell_nothing();
 }
 
 /* A file is for those who read it, quiet or not. */
@@ -705,11 +659,13 @@ static bool wants_report(const struct run_options *o)
 
 static int load_files(const struct run *r, struct mt_loaded *loaded)
 {
-	for (size_t i = 0; i < r->files.count; i++) {
+	const struct mt_collection *all = &r->files.all;
+
+	for (size_t i = 0; i < all->count; i++) {
 		struct mt_err err = {0};
 
-		if (r->files.item[i].kind != MT_RUNNING &&
-		    mt_loaded_add(loaded, r->files.item[i].path, &err))
+		if (all->item[i].kind != MT_RUNNING &&
+		    mt_loaded_add(loaded, all->item[i].path, &err))
 			mt_complain("%s", err.text);
 	}
 	return loaded->count ? 0 : -ENODATA;
@@ -736,7 +692,7 @@ static int write_report(const struct run *r, const struct mt_report *report, str
  * Reports on the loaded profiles; returns whether --error-exitcode counts. What is live when a
  * signal ends the program is no leak; an error is one whatever it led to.
  */
-static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err *err)
+static bool report(struct run *r, struct mt_loaded *loaded, struct mt_err *err)
 {
 	const struct run_options *o = r->o;
 	bool is_text = o->format == MT_REPORT_TEXT;
@@ -773,8 +729,8 @@ static bool report(const struct run *r, struct mt_loaded *loaded, struct mt_err 
 	if (!o->no_symbols && mt_loaded_symbolize(loaded, &symbols, err))
 		mt_complain("%s", err->text);
 	mt_err_clear(err);
-	if (wants_report(o))
-		write_report(r, &report, err);
+	if (wants_report(o) && write_report(r, &report, err))
+		r->has_failed = true;
 	if (o->error_exitcode && WIFEXITED(r->end.status))
 		mt_report_count_leaks(&report, &leaks);
 	return o->error_exitcode && (leaks.wide_sites || mt_report_count_errors(&report));
@@ -788,11 +744,12 @@ static bool finish(struct run *r)
 	bool is_found = false;
 
 	mt_load_catch_interrupt();
-	if (mt_collect_dir(r->dir.path, r->pattern, &end, &r->files, &err))
+	if (mt_collect_dir(r->dir.path, r->pattern, &end, &r->files.all, &err))
 		mt_complain("%s", err.text);
 	mt_err_clear(&err);
-	if (mt_collect_strays(&r->launcher, r->pattern, &end, &r->files, &err))
+	if (mt_collect_strays(&r->launcher, r->pattern, &end, &r->files.all, &err))
 		mt_complain("%s", err.text);
+	mt_collection_sort(&r->files.all);
 	mt_statedir_remove(&r->dir);
 	mt_err_clear(&err);
 	if ((wants_report(r->o) || r->o->error_exitcode) && !load_files(r, &loaded))
@@ -801,7 +758,7 @@ static bool finish(struct run *r)
 		mt_complain("%s", err.text);
 	tell_files(r);
 	if ((r->o->report != REPORT_NONE && !r->o->quiet) || r->o->verbose)
-		tell_others(r);
+		mt_run_files_tell_others(&r->abandoned, r->is_all_collected, r->o->verbose);
 	return is_found;
 }
 
@@ -843,10 +800,12 @@ static void start_companion(struct run *r)
 		.launcher = r->launcher.pid,
 		.since_ns = r->launcher.since_ns,
 		.task = r->task,
-		.task_count = r->task_count,
+		.take = mt_run_files_take,
+		.take_context = &r->files,
 	};
 	struct mt_err err = {0};
 
+	r->files.pattern = r->pattern;
 	if (add_snapshots(r))
 		mt_complain("cannot allocate memory");
 	add_recording(r);
@@ -866,6 +825,8 @@ static int launch(struct run *r, const struct mt_operands *operands)
 		.check = r->check,
 		.on_usr2 = r->snapshot_options.on_signal ? ring : NULL,
 		.usr2_context = r,
+		.on_start = mt_run_files_started,
+		.start_context = &r->files,
 	};
 	struct mt_err err = {0};
 	int code;
@@ -909,6 +870,8 @@ static int run(const void *opaque, const struct mt_operands *operands)
 			run_done(&r);
 			if (is_found)
 				return (int)((const struct run_options *)opaque)->error_exitcode;
+			if (r.has_failed && WIFEXITED(end) && !WEXITSTATUS(end))
+				return MT_EXIT_FAILED;
 			fflush(stdout);
 			mt_launch_end_like(end);
 		}
@@ -948,9 +911,11 @@ const struct mt_command mt_cmd_run = {
 		"them all.\n\n"
 		"What is recorded lies in shared memory while the program runs, so that nothing "
 		"is lost when "
-		"it is killed, and 'memtrack report PID' can look at it at any time. At the end "
-		"it is "
-		"written to one state file a process.\n\n"
+		"it is killed, and 'memtrack report PID' can look at it at any time. When a "
+		"process ends it is written to a state file of its own, and the memory is "
+		"free again; the state of PROGRAM itself comes last. Where the pattern has no %p, "
+		"PROGRAM's states get the plain name and those of its children numbers, in the "
+		"order in which they end.\n\n"
 		"Snapshots (--snapshot-every, --snapshot-on) are taken of every process of the "
 		"tree by memtrack itself, from the shared state: one when a process is first seen, "
 		"one when it has ended, and what was asked for in between. They lie beside the "
@@ -972,7 +937,9 @@ const struct mt_command mt_cmd_run = {
 	.exit_status =
 		"As the program: the same status, or the same signal. N of --error-exitcode when "
 		"a memory error was found, also when a signal ended the program, or when leaks "
-		"were found and none did.\n\n"
+		"were found and none did. 1 when the program ended with 0, but a state or the "
+		"report could not be written: the sentence on standard error says what, why, and "
+		"where the state is kept.\n\n"
 		"If the program could not be run: 127 when there is no such program, 126 when it "
 		"cannot be "
 		"executed, 1 when it cannot be tracked or the output cannot be written, 2 for a "

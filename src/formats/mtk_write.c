@@ -6,11 +6,13 @@
 #include "formats/mtk_write.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "formats/mtk_read.h"
 #include "formats/mtk_source.h"
 
 enum { ALIGN = MT_MTK_ALIGN, PACK_BYTES = 64 << 10 };
@@ -163,6 +165,18 @@ int mt_mtk_compact(const char *from, const char *to, const struct mt_mtk_finish 
 	if (r == -ENODATA)
 		return mt_err_set(err, -EBADMSG, "'%s' became shorter while it was read", from);
 	if (r)
-		return mt_err_set_errno(err, r, "cannot write '%s' ('%s' is kept)", to, from);
+		return mt_err_set_errno(err, r, "cannot write '%s'", to);
 	return mt_atomic_file_commit(&out, err);
+}
+
+int mt_mtk_note_end(const char *path, const struct mt_mtk_finish *finish)
+{
+	mt_auto(close) int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct mt_state_header h;
+	int code = fd < 0 ? -errno : mt_mtk_read_header_fd(fd, path, &h, NULL);
+
+	if (code || h.end_kind != MT_END_RUNNING)
+		return code;
+	finish_header(&h, finish);
+	return mt_file_pwrite(fd, &h, offsetof(struct mt_state_header, region), 0);
 }

@@ -16,6 +16,12 @@ struct mt_mtk_finish {
 };
 
 /*
+ * Enters how the process ended into its state file where it lies, when that is not known there yet:
+ * one that cannot be moved. 0, or a negative errno value.
+ */
+int mt_mtk_note_end(const char *path, const struct mt_mtk_finish *finish);
+
+/*
  * Writes the compact form of state file `from` to `to` (may be the same path): tables packed, free
  * block slots left out, all else as it was, so both read as the same profile. The new file appears
  * complete or not at all, with mode 0600; `from` is not changed. The same input gives the same

@@ -99,12 +99,17 @@ static int reserve_with_recording(const char *path)
 	return code;
 }
 
-/* The first free name of the pattern, reserved by an empty file. Heap; NULL with *err. */
-static char *reserve_output(const char *path, bool has_recording, struct mt_err *err)
+/*
+ * The first free name of the pattern, reserved by an empty file, but not `avoided` (may be NULL).
+ * Heap; NULL with *err.
+ */
+static char *reserve_output(const char *path, const char *avoided, bool has_recording,
+			    struct mt_err *err)
 {
 	for (unsigned attempt = 1; attempt <= COLLISIONS_MAX; attempt++) {
 		char *numbered = mt_pattern_numbered(path, attempt);
-		int code = !numbered       ? -ENOMEM
+		int code = !numbered                               ? -ENOMEM
+			   : avoided && !strcmp(numbered, avoided) ? -EEXIST
 			   : has_recording ? reserve_with_recording(numbered)
 					   : reserve(numbered);
 
@@ -192,8 +197,9 @@ struct job {
 	const char *shown;          /* the file's path in messages */
 	const struct mt_collect_end *end;
 	struct purse *purse; /* NULL: no limit */
+	const char *avoided; /* a path that is left for another; NULL: none */
 	struct mt_state_header header;
-	bool is_last;
+	bool is_last, is_stray;
 	char program[STRING_MAX];
 };
 
@@ -214,19 +220,35 @@ static char *choose_output(const struct job *job, struct mt_err *err)
 		mt_err_no_memory(err);
 		return NULL;
 	}
-	return reserve_output(path, mt_recording_is_there(&job->header), err);
+	return reserve_output(path, job->avoided, mt_recording_is_there(&job->header), err);
+}
+
+static struct mt_mtk_finish finish_of(const struct job *job)
+{
+	struct mt_mtk_finish finish = find_end(&job->header, job->is_last, job->end);
+
+	calibrate(&job->header, job->is_last && job->end && job->end->pid == job->header.pid,
+		  &finish);
+	return finish;
+}
+
+/* What only the launcher has seen must be known to whoever moves the file later. */
+static void note_end(const struct job *job)
+{
+	struct mt_mtk_finish finish = finish_of(job);
+
+	if (finish.end_kind == MT_END_EXITED || finish.end_kind == MT_END_SIGNALED)
+		(void)!mt_mtk_note_end(job->file, &finish);
 }
 
 /* Writes the finished state and recording at the reserved places. 0 or a negative errno value. */
 static int write_files(const struct job *job, const char *path, const char *recording,
 		       struct mt_err *err)
 {
-	struct mt_mtk_finish finish = find_end(&job->header, job->is_last, job->end);
+	struct mt_mtk_finish finish = finish_of(job);
 	mt_auto(free) char *recorded = NULL;
 	int code = 0;
 
-	calibrate(&job->header, job->is_last && job->end && job->end->pid == job->header.pid,
-		  &finish);
 	if (recording)
 		code = mt_recording_finish(job->file, job->shown, job->pattern, &recorded, err);
 	if (!code)
@@ -360,10 +382,42 @@ static bool is_in_use(const struct job *job, int header_code)
 	return header_code || h->end_kind == MT_END_RUNNING;
 }
 
+static void read_program(const char *file, const struct mt_state_header *h, char *program,
+			 size_t bytes)
+{
+	char exe[STRING_MAX] = "";
+
+	mt_mtk_read_string(file, h->exe_string, exe, sizeof(exe), NULL);
+	snprintf(program, bytes, "%s", mt_path_base(exe));
+}
+
+/* Takes ownership of path, also on failure. */
+static int add_result(const struct job *job, enum mt_collect_kind kind, char *path, const char *why,
+		      struct mt_collection *c)
+{
+	pid_t pid = kind == MT_RUNNING ? atoi(mt_path_base(job->file)) : job->header.pid;
+	int code = add_item(c, kind, pid, path, *job->program ? job->program : "a process", why);
+
+	if (code)
+		return code;
+	c->item[c->count - 1].start_ns = job->header.mono_start_ns;
+	c->item[c->count - 1].is_stray = job->is_stray;
+	return 0;
+}
+
+static int add_moved(const struct job *job, char *moved, struct mt_collection *c)
+{
+	int code = add_result(job, MT_COLLECTED, moved, NULL, c);
+
+	if (!code)
+		move_series(job, moved, &c->item[c->count - 1]);
+	return code;
+}
+
 static int collect_file(struct job *job, struct mt_collection *c)
 {
 	struct mt_err err = {0};
-	char exe[STRING_MAX] = "", *moved = NULL;
+	char *moved = NULL;
 	int code = mt_mtk_read_header(job->file, &job->header, &err);
 	bool in_use = is_in_use(job, code);
 
@@ -371,35 +425,126 @@ static int collect_file(struct job *job, struct mt_collection *c)
 		remove_files(job->file);
 		return 0;
 	}
-	if (!code) {
-		mt_mtk_read_string(job->file, job->header.exe_string, exe, sizeof(exe), NULL);
-		snprintf(job->program, sizeof(job->program), "%s", mt_path_base(exe));
-	}
+	if (!code)
+		read_program(job->file, &job->header, job->program, sizeof(job->program));
 	if (in_use)
-		return add_item(c, MT_RUNNING, atoi(mt_path_base(job->file)), strdup(job->shown),
-				*job->program ? job->program : "a process", NULL);
+		return add_result(job, MT_RUNNING, strdup(job->shown), NULL, c);
 	if (!code && is_too_large(job))
-		return add_item(c, MT_LARGE, job->header.pid, strdup(job->shown), job->program,
-				NULL);
+		return add_result(job, MT_LARGE, strdup(job->shown), NULL, c);
 	if (!code)
 		code = move_file(job, &moved, &err);
-	if (!code) {
-		code = add_item(c, MT_COLLECTED, job->header.pid, moved, job->program, NULL);
-		if (!code)
-			move_series(job, moved, &c->item[c->count - 1]);
-		return code;
-	}
+	if (!code)
+		return add_moved(job, moved, c);
 	if (is_expired(job->file)) {
 		remove_files(job->file);
 		return 0;
 	}
-	return add_item(c, MT_KEPT, job->header.pid, strdup(job->shown), job->program, err.text);
+	note_end(job);
+	return add_result(job, MT_KEPT, strdup(job->shown), err.text, c);
 }
 
-/* Same pid in front of the first dot. */
-static bool is_same_process(const char *a, const char *b)
+/* A state file of a directory. What its header says is read where one pid has several. */
+struct entry {
+	char *name; /* owned */
+	int pid;
+	uint64_t proc_start, start_ns; /* 0: not read, or not said yet */
+	bool is_last;                  /* its process wrote no later one */
+};
+
+struct entries {
+	struct entry *item; /* owned */
+	size_t count, capacity;
+};
+
+static void entries_done(struct entries *e)
 {
-	return atoi(a) == atoi(b);
+	for (size_t i = 0; i < e->count; i++)
+		free(e->item[i].name);
+	free(e->item);
+}
+MT_AUTO_DEFINE_INPLACE(entries, struct entries, entries_done)
+
+/* A header that is being filled is the latest (0 - 1 is the largest number). */
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns - 1 < y->start_ns - 1 ? -1 : 1;
+	return strverscmp(x->name, y->name);
+}
+
+static void read_times(const char *dir, struct entry *e)
+{
+	mt_auto(free) char *file = mt_path_join(dir, e->name);
+	struct mt_state_header h;
+	int code = file ? mt_mtk_read_header(file, &h, NULL) : -ENOMEM;
+
+	if (!code) {
+		e->proc_start = h.proc_start;
+		e->start_ns = h.mono_start_ns;
+	} else if (code != -ENODATA) { /* damaged: nobody writes it */
+		e->start_ns = 1;
+	}
+}
+
+static bool has_same_pid(const struct entries *e, size_t a, size_t b)
+{
+	return a < e->count && b < e->count && e->item[a].pid == e->item[b].pid;
+}
+
+/* The pid may have been used by two processes one after the other. */
+static bool has_same_process(const struct entries *e, size_t a, size_t b)
+{
+	uint64_t x, y;
+
+	if (!has_same_pid(e, a, b))
+		return false;
+	x = e->item[a].proc_start;
+	y = e->item[b].proc_start;
+	return !x || !y || x == y;
+}
+
+/* By pid, and of one pid in the order in which they began: numbers of moved files come again. */
+static void sort_entries(const char *dir, struct entries *e)
+{
+	if (!e->count)
+		return;
+	qsort(e->item, e->count, sizeof(*e->item), compare_entries);
+	for (size_t i = 0; i < e->count; i++)
+		if (has_same_pid(e, i, i + 1) || (i && has_same_pid(e, i, i - 1)))
+			read_times(dir, &e->item[i]);
+	qsort(e->item, e->count, sizeof(*e->item), compare_entries);
+	for (size_t i = 0; i < e->count; i++)
+		e->item[i].is_last = !has_same_process(e, i, i + 1);
+}
+
+/* of: only files of this pid; 0: all. 0 or a negative errno value. */
+static int list_entries(const char *dir, int of, struct entries *e)
+{
+	DIR *d = opendir(dir);
+	int code = d ? 0 : -errno;
+
+	for (struct dirent *at; d && !code && (at = readdir(d));) {
+		struct entry *grown;
+
+		if (!is_state_file(at) || (of && atoi(at->d_name) != of))
+			continue;
+		grown = mt_alloc_grow(e->item, &e->capacity, e->count + 1, sizeof(*grown));
+		if (grown)
+			e->item = grown;
+		if (grown)
+			grown[e->count] =
+				(struct entry){.name = strdup(at->d_name), .pid = atoi(at->d_name)};
+		code = grown && grown[e->count++].name ? 0 : -ENOMEM;
+	}
+	if (d)
+		closedir(d);
+	if (!code)
+		sort_entries(dir, e);
+	return code;
 }
 
 /* Which files of a directory are wanted; NULL: all. */
@@ -421,24 +566,24 @@ static bool is_wanted(const struct filter *f, const char *file)
 }
 
 /* Where to begin: anywhere when not all can be done, but not in the midst of a process's files. */
-static int choose_first(struct dirent *const *names, int count, const struct purse *purse)
+static size_t choose_first(const struct entries *e, const struct purse *purse)
 {
-	int first;
+	size_t first;
 
-	if (!purse || count <= 0 || (uint32_t)count <= purse->left.steps)
+	if (!purse || !e->count || e->count <= purse->left.steps)
 		return 0;
-	first = (int)(purse->left.first % (size_t)count);
-	while (first && is_same_process(names[first - 1]->d_name, names[first]->d_name))
+	first = purse->left.first % e->count;
+	while (first && has_same_pid(e, first - 1, first))
 		first--;
 	return first;
 }
 
-static int collect_name(const char *dir, const char *shown, const char *name, const char *next,
-			const struct filter *filter, const struct job *common,
-			struct mt_collection *collection)
+static int collect_entry(const char *dir, const char *shown, const struct entry *e,
+			 const struct filter *filter, const struct job *common,
+			 struct mt_collection *collection)
 {
-	mt_auto(free) char *file = mt_path_join(dir, name);
-	mt_auto(free) char *shown_file = mt_path_join(shown, name);
+	mt_auto(free) char *file = mt_path_join(dir, e->name);
+	mt_auto(free) char *shown_file = mt_path_join(shown, e->name);
 	struct job job = *common;
 
 	if (!file || !shown_file)
@@ -447,7 +592,7 @@ static int collect_name(const char *dir, const char *shown, const char *name, co
 		job.purse->has_file = true;
 	job.file = file;
 	job.shown = shown_file;
-	job.is_last = !next || !is_same_process(name, next);
+	job.is_last = e->is_last;
 	return is_wanted(filter, file) ? collect_file(&job, collection) : 0;
 }
 
@@ -456,22 +601,17 @@ static int collect_names(const char *dir, const char *shown, const struct filter
 			 const struct job *common, struct mt_collection *collection,
 			 struct mt_err *err)
 {
-	struct dirent **names = NULL;
-	int count = scandir(dir, &names, is_state_file, versionsort);
-	int code = 0, first = choose_first(names, count, common->purse);
+	mt_auto(entries) struct entries e = {0};
+	int code = list_entries(dir, 0, &e);
+	size_t first = choose_first(&e, common->purse);
 
-	if (count < 0)
-		return mt_err_set_errno(err, errno, "cannot read directory '%s'", shown);
-	for (int i = 0; i < count && !code && take_step(common->purse); i++) {
-		int at = (first + i) % count;
-		const char *next = at + 1 < count ? names[at + 1]->d_name : NULL;
-
-		code = collect_name(dir, shown, names[at]->d_name, next, filter, common,
-				    collection);
-	}
-	for (int i = 0; i < count; i++)
-		free(names[i]);
-	free(names);
+	if (code)
+		return code == -ENOMEM
+			       ? mt_err_no_memory(err)
+			       : mt_err_set_errno(err, code, "cannot read directory '%s'", shown);
+	for (size_t i = 0; i < e.count && !code && take_step(common->purse); i++)
+		code = collect_entry(dir, shown, &e.item[(first + i) % e.count], filter, common,
+				     collection);
 	return code ? mt_err_no_memory(err) : 0;
 }
 
@@ -511,7 +651,7 @@ int mt_collect_strays(const struct mt_collect_launcher *launcher, const char *pa
 {
 	struct strays s = {
 		.filter = {.launcher = launcher},
-		.common = {.pattern = pattern, .end = end},
+		.common = {.pattern = pattern, .end = end, .is_stray = true},
 		.collection = collection,
 		.err = err,
 	};
@@ -519,6 +659,91 @@ int mt_collect_strays(const struct mt_collect_launcher *launcher, const char *pa
 
 	return code ? 0 : mt_statedir_each_of(launcher->pid, collect_strays_in, &s);
 }
+
+/* ---- while the run goes on ---- */
+
+/*
+ * The path that the state of the launcher's own child would get now, where the pattern has one path
+ * for many processes; NULL: none.
+ */
+static char *path_of_program(const struct mt_collect_ended *f, const char *pattern)
+{
+	mt_auto(entries) struct entries e = {0};
+	mt_auto(free) char *file = NULL, *path = NULL;
+	char program[STRING_MAX];
+	struct mt_state_header h;
+
+	if (mt_pattern_has_pid(pattern) || f->is_stray || atoi(f->name) == f->program ||
+	    list_entries(f->dir, f->program, &e) || !e.count)
+		return NULL;
+	file = mt_path_join(f->dir, e.item[e.count - 1].name);
+	if (!file || mt_mtk_read_header(file, &h, NULL))
+		return NULL;
+	read_program(file, &h, program, sizeof(program));
+	path = mt_pattern_expand(pattern, program, h.pid, h.wall_start_ns);
+	for (unsigned attempt = 1; path && attempt <= COLLISIONS_MAX; attempt++) {
+		char *numbered = mt_pattern_numbered(path, attempt);
+
+		if (!numbered || (access(numbered, F_OK) && errno == ENOENT))
+			return numbered;
+		free(numbered);
+	}
+	return NULL;
+}
+
+int mt_collect_ended(const struct mt_collect_ended *f, const char *pattern, struct mt_collection *c)
+{
+	mt_auto(free) char *file = mt_path_join(f->dir, f->name);
+	mt_auto(free) char *shown = mt_path_join(f->shown, f->name);
+	mt_auto(free) char *avoided = path_of_program(f, pattern);
+	struct job job = {
+		.file = file,
+		.shown = shown,
+		.pattern = pattern,
+		.avoided = avoided,
+		.is_last = !f->is_replaced,
+		.is_stray = f->is_stray,
+	};
+	struct mt_err err = {0};
+	char *moved = NULL;
+	int code;
+
+	if (!file || !shown)
+		return -ENOMEM;
+	code = mt_mtk_read_header(file, &job.header, NULL);
+	if (is_in_use(&job, code))
+		return -EBUSY;
+	if (code == -ENODATA) {
+		remove_files(file);
+		return 0;
+	}
+	if (code)
+		return code;
+	read_program(file, &job.header, job.program, sizeof(job.program));
+	code = move_file(&job, &moved, &err);
+	return code ? code : add_moved(&job, moved, c);
+}
+
+static int compare_items(const void *a, const void *b)
+{
+	const struct mt_collect_item *x = a, *y = b;
+
+	if (x->is_stray != y->is_stray)
+		return x->is_stray ? 1 : -1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return strverscmp(x->path, y->path);
+}
+
+void mt_collection_sort(struct mt_collection *c)
+{
+	if (c->count)
+		qsort(c->item, c->count, sizeof(*c->item), compare_items);
+}
+
+/* ---- of launchers that are gone ---- */
 
 struct abandoned {
 	struct purse *purse; /* NULL: no limit */

@@ -26,15 +26,17 @@ enum mt_collect_kind {
 struct mt_collect_item {
 	enum mt_collect_kind kind;
 	pid_t pid;
-	char *path;       /* owned */
-	char *program;    /* owned; last part of the executable's path */
-	char *why;        /* owned; NULL unless MT_KEPT */
-	char *series;     /* owned; NULL: it has no snapshots, or they could not be moved: */
-	char *series_why; /* owned; where they stay, and why; NULL: they were moved */
+	char *path;        /* owned */
+	char *program;     /* owned; last part of the executable's path */
+	char *why;         /* owned; NULL unless MT_KEPT */
+	char *series;      /* owned; NULL: it has no snapshots, or they could not be moved: */
+	char *series_why;  /* owned; where they stay, and why; NULL: they were moved */
+	uint64_t start_ns; /* of its process's program, monotonic clock */
+	bool is_stray;     /* it lay in a directory that its process made for itself */
 };
 
 struct mt_collection {
-	struct mt_collect_item *item; /* owned; in order of pid and start */
+	struct mt_collect_item *item; /* owned; of each directory in order of pid and start */
 	size_t count, capacity;
 };
 
@@ -72,6 +74,27 @@ struct mt_collect_launcher {
 int mt_collect_strays(const struct mt_collect_launcher *launcher, const char *pattern,
 		      const struct mt_collect_end *end, struct mt_collection *collection,
 		      struct mt_err *err);
+
+/*
+ * Collects one file of a run that goes on: its process has ended, or wrote a later file, and nobody
+ * has it mapped. Where the pattern does not tell processes apart, the name that comes first is left
+ * for the states of `program`, the launcher's own child. 0; -EBUSY: its process may still run; or
+ * another negative errno value: then it stays, and nothing is appended. mt_collection_sort() at the
+ * end brings everything into one order.
+ */
+struct mt_collect_ended {
+	const char *dir;   /* how its directory is reached */
+	const char *shown; /* the directory's name in messages */
+	const char *name;
+	bool is_replaced; /* its process wrote a later file */
+	bool is_stray;
+	pid_t program;
+};
+int mt_collect_ended(const struct mt_collect_ended *file, const char *pattern,
+		     struct mt_collection *collection);
+
+/* As if all had been collected at once: the launcher's directory, then strays, by pid and start. */
+void mt_collection_sort(struct mt_collection *c);
 
 /* How much work mt_collect_abandoned() may take upon itself. */
 struct mt_collect_budget {

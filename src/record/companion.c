@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One round: look for new files, see which processes have ended, visit what is due. What always
- * holds: a file is in `active` from when it was first seen until its LAST visit, and nothing but
- * the companion's thread touches the lists.
+ * One round: look for new files, see which processes have ended, visit what is due, let be taken
+ * what is over. Between rounds the thread sleeps until the kernel tells of a new file (inotify) or
+ * an ended process (pidfd), or a deadline comes. What always holds: a file is in `active` from when
+ * it was first seen until it was taken or has had its LAST visit and is not to be taken, and
+ * nothing but the companion's thread touches the lists.
  */
 
 #include "record/companion.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/map.h"
 #include "core/cc.h"
 #include "core/sys.h"
@@ -19,21 +22,31 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LOOK_NS (MT_COMPANION_LOOK_MS * 1000000ull)
 #define ALIVE_NS 100000000ull /* a process is asked for at most that often */
 #define UNREADY_NS 20000000ull
 #define STRAYS_NS 10000000000ull
+#define RETRY_NS (MT_COMPANION_RETRY_MS * 1000000ull)
+#define BUSY_NS 20000000ull   /* a file that is still mapped is asked for after that, and then */
+#define GATHER_NS 10000000ull /* less and less often. What comes within this is one round */
 enum {
 	DIRS_MAX = 64,
+	EVENTS_MAX = 64,
+	PIDFDS_MOST = 4096,
 	NAME_BYTES = 256,
 	UNREADY_TRIES = 50,
 	MODES_MINOR = 1, /* from this version on the mode is stored last */
@@ -47,17 +60,25 @@ struct dir {
 	ino_t inode;
 	struct timespec changed; /* when it was looked at last */
 	bool is_fresh;           /* it may have changed since in the same tick of its clock */
+	bool is_watched;         /* by inotify */
 };
 
 struct known {
-	char *name, *path; /* owned */
-	uint32_t dir;
+	char *name, *path;    /* owned */
+	uint32_t dir, number; /* number: among the names */
 	pid_t pid;
 	int sequence;
-	bool is_ready;    /* its header is complete */
-	bool is_replaced; /* its process writes a later file */
+	uint64_t proc_start, start_ns; /* of its header */
+	bool is_ready;                 /* its header is complete */
+	bool is_foreign;               /* of another run */
+	bool is_replaced;              /* its process writes a later file */
+	bool is_gone;                  /* its process has ended */
+	bool is_over;                  /* it had its LAST visits, and waits to be taken */
+	bool is_away;                  /* it does not exist any more */
+	int pidfd;                     /* of its process, -1: none */
 	unsigned tries;
-	uint64_t asked_ns; /* when its process was last seen alive */
+	uint64_t asked_ns;         /* when its process was last seen alive */
+	uint64_t take_ns, busy_ns; /* when it is asked for again; the pause after that */
 	uint64_t due_ns[MT_COMPANION_TASKS];
 	void *data[MT_COMPANION_TASKS];
 };
@@ -65,8 +86,14 @@ struct known {
 struct mt_companion {
 	struct mt_companion_task task[MT_COMPANION_TASKS];
 	size_t task_count;
+	mt_companion_take *take; /* NULL: files stay */
+	void *take_context;
+	uint64_t take_ns; /* none is taken before */
 	pthread_t thread;
-	int bell;      /* eventfd */
+	int bell;    /* eventfd */
+	int events;  /* epoll: the bell, inotify, pidfds */
+	int inotify; /* -1: none */
+	uint32_t pidfds, pidfds_max;
 	uint32_t stop; /* atomic */
 	uint32_t rung; /* atomic */
 	pid_t launcher;
@@ -75,7 +102,8 @@ struct mt_companion {
 	struct dir dir[DIRS_MAX];
 	uint32_t dirs;
 	uint64_t strays_ns;      /* when they are to be looked for again */
-	struct mt_strings names; /* of all files ever seen, with the number of their directory */
+	struct mt_strings names; /* of all files ever seen, with the inode of their directory */
+	struct mt_map is_free;   /* by number of the name: 1, the file is gone */
 	struct known **active;   /* owned, with what it points to */
 	size_t active_count, active_capacity;
 };
@@ -87,6 +115,15 @@ static uint64_t now_ns(void)
 
 /* ---- finding files ---- */
 
+static void close_pidfd(struct mt_companion *c, struct known *k)
+{
+	if (k->pidfd < 0)
+		return;
+	close(k->pidfd);
+	k->pidfd = -1;
+	c->pidfds--;
+}
+
 static void known_free(struct known *k)
 {
 	free(k->name);
@@ -94,15 +131,28 @@ static void known_free(struct known *k)
 	free(k);
 }
 
-/* An earlier file of the same process: it became another program. */
-static void replace_older(struct mt_companion *c, const struct known *k)
+/* Of two files of one process: the number of one that was taken is used again. */
+static bool is_older(const struct known *a, const struct known *b)
 {
-	for (size_t i = 0; i < c->active_count; i++)
-		if (c->active[i]->pid == k->pid && c->active[i]->sequence < k->sequence)
-			c->active[i]->is_replaced = true;
+	if (a->start_ns != b->start_ns)
+		return a->start_ns < b->start_ns;
+	return a->sequence < b->sequence;
 }
 
-static void add_known(struct mt_companion *c, uint32_t dir, const char *name, int pid, int sequence)
+/* Earlier files of the same process: it became another program. */
+static void replace_older(struct mt_companion *c, struct known *k)
+{
+	for (size_t i = 0; i < c->active_count; i++) {
+		struct known *o = c->active[i];
+
+		if (o != k && o->is_ready && o->pid == k->pid && o->proc_start == k->proc_start)
+			(is_older(o, k) ? o : k)->is_replaced = true;
+	}
+}
+
+/* number: among the names. */
+static void add_known(struct mt_companion *c, uint32_t dir, const char *name, uint32_t number,
+		      int pid, int sequence)
 {
 	struct known **grown = mt_alloc_grow(c->active, &c->active_capacity, c->active_count + 1,
 					     sizeof(struct known *));
@@ -122,10 +172,25 @@ static void add_known(struct mt_companion *c, uint32_t dir, const char *name, in
 		return;
 	}
 	k->dir = dir;
+	k->number = number;
 	k->pid = pid;
+	k->pidfd = -1;
 	k->sequence = sequence;
-	replace_older(c, k);
 	c->active[c->active_count++] = k;
+}
+
+/* The name of a file that is gone may be that of another. */
+static void set_free(struct mt_companion *c, uint32_t number, bool is_free)
+{
+	if (is_free || mt_map_get(&c->is_free, number, NULL))
+		(void)!mt_map_set(&c->is_free, number, is_free);
+}
+
+static bool is_free(const struct mt_companion *c, uint32_t number)
+{
+	uint64_t value;
+
+	return mt_map_get(&c->is_free, number, &value) && value;
 }
 
 static void see_name(struct mt_companion *c, uint32_t dir, const char *name)
@@ -137,10 +202,12 @@ static void see_name(struct mt_companion *c, uint32_t dir, const char *name)
 	if (sscanf(name, "%d.%d.mtk%n", &pid, &sequence, &used) != 2 || !used || name[used] ||
 	    pid <= 0)
 		return;
-	snprintf(key, sizeof(key), "%u/%s", dir, name);
-	if (mt_strings_intern(&c->names, key, strlen(key), &number) || number <= before)
+	snprintf(key, sizeof(key), "%llx/%s", (unsigned long long)c->dir[dir].inode, name);
+	if (mt_strings_intern(&c->names, key, strlen(key), &number) ||
+	    (number <= before && !is_free(c, number)))
 		return;
-	add_known(c, dir, name, pid, sequence);
+	set_free(c, number, false);
+	add_known(c, dir, name, number, pid, sequence);
 }
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
@@ -166,7 +233,7 @@ static void look_at(struct mt_companion *c, uint32_t number)
 	DIR *stream;
 	int fd;
 
-	if (fstat(d->fd, &st) || (!d->is_fresh && same_time(&d->changed, &st.st_mtim)))
+	if (d->fd < 0 || fstat(d->fd, &st) || (!d->is_fresh && same_time(&d->changed, &st.st_mtim)))
 		return;
 	d->is_fresh = is_recent(&st.st_mtim);
 	d->changed = st.st_mtim;
@@ -183,21 +250,45 @@ static void look_at(struct mt_companion *c, uint32_t number)
 	closedir(stream);
 }
 
+/* One that was removed gives its place to another. */
+static struct dir *find_place(struct mt_companion *c)
+{
+	for (uint32_t i = 0; i < c->dirs; i++) {
+		bool is_named = c->dir[i].fd >= 0;
+
+		for (size_t k = 0; k < c->active_count && !is_named; k++)
+			is_named = c->active[k]->dir == i;
+		if (!is_named)
+			return &c->dir[i];
+	}
+	return c->dirs < DIRS_MAX ? &c->dir[c->dirs] : NULL;
+}
+
+static bool watch_dir(const struct mt_companion *c, int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return c->inotify >= 0 &&
+	       inotify_add_watch(c->inotify, path, IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) >= 0;
+}
+
 /* Takes the descriptor, also on failure. */
 static int add_dir(struct mt_companion *c, const char *path, int fd, bool is_stray)
 {
-	struct dir *d = &c->dir[c->dirs];
+	struct dir *d = find_place(c);
 	struct stat st;
 	char *copy;
 
 	if (fd < 0)
 		return -errno;
-	if (c->dirs == DIRS_MAX || fstat(fd, &st)) {
+	if (!d || fstat(fd, &st)) {
 		close(fd);
 		return -EMFILE;
 	}
 	for (uint32_t i = 0; i < c->dirs; i++)
-		if (c->dir[i].device == st.st_dev && c->dir[i].inode == st.st_ino) {
+		if (c->dir[i].fd >= 0 && c->dir[i].device == st.st_dev &&
+		    c->dir[i].inode == st.st_ino) {
 			close(fd);
 			return 0;
 		}
@@ -211,9 +302,20 @@ static int add_dir(struct mt_companion *c, const char *path, int fd, bool is_str
 			  .is_stray = is_stray,
 			  .device = st.st_dev,
 			  .inode = st.st_ino,
-			  .is_fresh = true};
-	c->dirs++;
+			  .is_fresh = true,
+			  .is_watched = watch_dir(c, fd)};
+	c->dirs = MT_MAX(c->dirs, (uint32_t)(d - c->dir) + 1);
 	return 0;
+}
+
+/* A directory of strays whose last file was taken. */
+static void drop_dir(struct dir *d)
+{
+	if (!d->is_stray || rmdir(d->path))
+		return;
+	close(d->fd); /* and inotify forgets it */
+	free(d->path);
+	*d = (struct dir){.fd = -1};
 }
 
 static int add_stray_dir(void *context, const char *path, int fd)
@@ -236,9 +338,14 @@ static void look(struct mt_companion *c, uint64_t now, bool is_last)
 
 static int open_file(const struct mt_companion *c, const struct known *k)
 {
-	int fd = openat(c->dir[k->dir].fd, k->name,
-			O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	int dir = c->dir[k->dir].fd, fd;
 	struct stat st;
+
+	if (dir < 0) { /* it was removed with all that was in it */
+		errno = ENOENT;
+		return -1;
+	}
+	fd = openat(dir, k->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 
 	if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
 		close(fd);
@@ -255,22 +362,63 @@ static bool is_ours(const struct mt_companion *c, const struct known *k,
 					    h->mono_start_ns >= c->since_ns);
 }
 
-enum state { UNREADY, FOREIGN, RUNNING, ENDED };
+/* The kernel shall tell when the process ends; where it cannot, we ask now and then. */
+static void watch_process(struct mt_companion *c, struct known *k, pid_t pid)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = k};
 
-/* What the file's header and its process say. */
-static enum state look_into(struct mt_companion *c, struct known *k, int fd)
+	if (c->events < 0 || c->pidfds >= c->pidfds_max)
+		return;
+	k->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (k->pidfd < 0)
+		return;
+	c->pidfds++;
+	if (epoll_ctl(c->events, EPOLL_CTL_ADD, k->pidfd, &event))
+		close_pidfd(c, k);
+}
+
+static bool is_complete(const struct mt_state_header *h)
 {
 	static const uint8_t no_boot_id[16];
+
+	return h->pid && h->proc_start && memcmp(h->boot_id, no_boot_id, sizeof(no_boot_id)) &&
+	       (h->version_minor < MODES_MINOR || h->first_mode);
+}
+
+/* Nothing can be said of a header that is not complete, and its process is gone. */
+static bool is_stillborn(const struct known *k)
+{
+	static const uint8_t no_boot_id[16];
+
+	return !mt_process_is_running(k->pid, 0, no_boot_id);
+}
+
+/* What the file's header and its process say. */
+static void look_into(struct mt_companion *c, struct known *k, int fd)
+{
 	struct mt_state_header h;
 
-	if (mt_mtk_read_header_fd(fd, k->path, &h, NULL) || !h.pid || !h.proc_start ||
-	    !memcmp(h.boot_id, no_boot_id, sizeof(no_boot_id)) ||
-	    (h.version_minor >= MODES_MINOR && !h.first_mode))
-		return UNREADY;
-	if (!is_ours(c, k, &h))
-		return FOREIGN;
-	k->is_ready = true;
-	return mt_mtk_process_alive(&h) ? RUNNING : ENDED;
+	k->asked_ns = now_ns();
+	if (mt_mtk_read_header_fd(fd, k->path, &h, NULL) || !is_complete(&h)) {
+		k->tries++;
+		k->is_over = c->take && k->is_gone; /* it was gone before this reading */
+		k->is_gone = is_stillborn(k);
+		return;
+	}
+	k->is_foreign = !is_ours(c, k, &h);
+	if (k->is_foreign)
+		return;
+	if (!k->is_ready) {
+		k->is_gone = false;
+		k->proc_start = h.proc_start;
+		k->start_ns = h.mono_start_ns;
+		k->is_ready = true;
+		replace_older(c, k);
+		watch_process(c, k, h.pid); /* before its start is compared: it is no other */
+	}
+	k->is_gone |= !mt_mtk_process_alive(&h);
+	if (k->is_gone)
+		close_pidfd(c, k);
 }
 
 static void visit(struct mt_companion *c, struct known *k, size_t task, int fd,
@@ -282,6 +430,7 @@ static void visit(struct mt_companion *c, struct known *k, size_t task, int fd,
 		.name = k->name,
 		.path = k->path,
 		.pid = k->pid,
+		.is_stray = c->dir[k->dir].is_stray,
 	};
 	const struct mt_companion_task *t = &c->task[task];
 
@@ -310,77 +459,214 @@ static bool is_any_due(const struct mt_companion *c, const struct known *k, uint
 	return false;
 }
 
+static void put_off(struct known *k, uint64_t now)
+{
+	k->busy_ns = k->busy_ns ? MT_MIN(k->busy_ns * 2, RETRY_NS) : BUSY_NS;
+	k->take_ns = now + k->busy_ns;
+}
+
+/* True: nobody waits for it any more. */
+static bool offer_fd(struct mt_companion *c, struct known *k, int fd, uint64_t now)
+{
+	const struct mt_companion_file file = {
+		.fd = fd,
+		.dir_fd = c->dir[k->dir].fd,
+		.name = k->name,
+		.path = k->path,
+		.pid = k->pid,
+		.is_stray = c->dir[k->dir].is_stray,
+	};
+	int code = mt_file_has_writer(fd);
+
+	if (code > 0) { /* a child that has no state yet counts in it, or a pid means another */
+		put_off(k, now);
+		return false;
+	}
+	if (code < 0) /* the kernel does not say: at the end */
+		return true;
+	code = c->take(c->take_context, &file, k->is_replaced);
+	if (code == -EBUSY) {
+		put_off(k, now);
+	} else if (code < 0) { /* a full disk: one try is enough for all */
+		c->take_ns = now + RETRY_NS;
+	}
+	k->is_away = code == MT_COMPANION_TAKEN;
+	if (k->is_away)
+		drop_dir(&c->dir[k->dir]);
+	return code >= 0;
+}
+
+static bool offer(struct mt_companion *c, struct known *k, bool is_last)
+{
+	uint64_t now = now_ns();
+	bool is_done;
+	int fd;
+
+	if (!c->take || is_last)
+		return true;
+	if (now < k->take_ns || now < c->take_ns)
+		return false;
+	fd = open_file(c, k);
+	k->is_away = fd < 0 && errno == ENOENT;
+	if (fd < 0)
+		return k->is_away;
+	is_done = offer_fd(c, k, fd, now);
+	close(fd);
+	return is_done;
+}
+
+static bool is_to_be_asked(const struct known *k, uint64_t now)
+{
+	return k->pidfd < 0 && now >= k->asked_ns + ALIVE_NS;
+}
+
+/* True: the file has had its LAST visits. */
+static bool serve_fd(struct mt_companion *c, struct known *k, int fd, bool is_rung, bool is_last)
+{
+	if (k->is_ready && !k->is_gone && is_to_be_asked(k, now_ns()))
+		look_into(c, k, fd);
+	is_last |= k->is_gone || k->is_replaced;
+	visit_tasks(c, k, fd, is_rung, is_last);
+	return is_last;
+}
+
 /* True: the file is done with. */
 static bool serve_file(struct mt_companion *c, struct known *k, bool is_rung, bool is_last)
 {
 	uint64_t now = now_ns();
-	enum state state = RUNNING;
 	int fd;
 
-	if (!is_rung && !is_last && !k->is_replaced && k->is_ready && !is_any_due(c, k, now) &&
-	    now < k->asked_ns + ALIVE_NS)
+	if (k->is_foreign)
+		return true;
+	if (k->is_over)
+		return offer(c, k, is_last);
+	if (!is_rung && !is_last && !k->is_replaced && !k->is_gone && k->is_ready &&
+	    !is_any_due(c, k, now) && !is_to_be_asked(k, now))
 		return false;
 	fd = open_file(c, k);
 	if (fd < 0) {
-		if (errno != ENOENT && !is_last)
+		k->is_away = errno == ENOENT;
+		if (!k->is_away && !is_last)
 			return false; /* again at the next round */
 		visit_tasks(c, k, -1, false, true);
 		return true;
 	}
-	if (!k->is_ready || now >= k->asked_ns + ALIVE_NS) {
-		state = look_into(c, k, fd);
-		k->asked_ns = now;
-		k->tries += state == UNREADY;
-	}
-	is_last |= state == ENDED || k->is_replaced;
-	visit_tasks(c, k, fd, is_rung, is_last);
+	k->is_over = serve_fd(c, k, fd, is_rung, is_last);
 	close(fd);
-	return is_last || state == FOREIGN;
+	return k->is_over && offer(c, k, is_last);
+}
+
+/* Before anything is served it is known which file of a process is the last. */
+static void look_into_new(struct mt_companion *c)
+{
+	for (size_t i = 0; i < c->active_count; i++) {
+		struct known *k = c->active[i];
+		int fd = k->is_ready || k->is_over ? -1 : open_file(c, k);
+
+		if (fd < 0)
+			continue;
+		look_into(c, k, fd);
+		close(fd);
+	}
 }
 
 static void serve_files(struct mt_companion *c, bool is_rung, bool is_last)
 {
 	size_t kept = 0;
 
+	look_into_new(c);
 	for (size_t i = 0; i < c->active_count; i++) {
 		struct known *k = c->active[i];
 
-		if (serve_file(c, k, is_rung, is_last))
+		if (serve_file(c, k, is_rung, is_last)) {
+			close_pidfd(c, k);
+			if (k->is_away)
+				set_free(c, k->number, true);
 			known_free(k);
-		else
+		} else {
 			c->active[kept++] = k;
+		}
 	}
 	c->active_count = kept;
 }
 
 /* ---- the thread ---- */
 
-static uint64_t next_round(const struct mt_companion *c, uint64_t now)
+/* When one file wants to be looked at again. */
+static uint64_t next_of(const struct mt_companion *c, const struct known *k, uint64_t now)
 {
-	uint64_t next = now + LOOK_NS;
+	uint64_t next = UINT64_MAX;
 
-	for (size_t i = 0; i < c->task_count; i++)
-		if (c->task[i].period_ns)
-			next = MT_MIN(next, now + c->task[i].period_ns);
-	for (size_t i = 0; i < c->active_count; i++) {
-		const struct known *k = c->active[i];
-
-		if (!k->is_ready && k->tries < UNREADY_TRIES)
-			next = MT_MIN(next, now + UNREADY_NS);
-		for (size_t t = 0; k->is_ready && t < c->task_count; t++)
-			next = MT_MIN(next, k->due_ns[t]);
-	}
+	if (k->is_over)
+		return MT_MAX(k->take_ns, c->take_ns);
+	if (!k->is_ready)
+		return now + (k->tries < UNREADY_TRIES ? UNREADY_NS : LOOK_NS);
+	if (k->pidfd < 0)
+		next = now + LOOK_NS;
+	for (size_t t = 0; t < c->task_count; t++)
+		next = MT_MIN(next, k->due_ns[t]);
 	return next;
 }
 
+static uint64_t next_round(const struct mt_companion *c, uint64_t now)
+{
+	uint64_t next = c->strays_ns;
+
+	for (uint32_t i = 0; i < c->dirs; i++)
+		if (c->dir[i].fd >= 0 && !c->dir[i].is_watched)
+			next = MT_MIN(next, now + LOOK_NS);
+	for (size_t i = 0; i < c->task_count; i++)
+		if (c->task[i].period_ns)
+			next = MT_MIN(next, now + c->task[i].period_ns);
+	for (size_t i = 0; i < c->active_count; i++)
+		next = MT_MIN(next, next_of(c, c->active[i], now));
+	return next;
+}
+
+static void drain_inotify(struct mt_companion *c)
+{
+	char buf[4096];
+
+	while (read(c->inotify, buf, sizeof(buf)) > 0)
+		;
+	for (uint32_t i = 0; i < c->dirs; i++)
+		c->dir[i].is_fresh = true;
+}
+
+/* Returns whether somebody rang. */
+static bool take_events(struct mt_companion *c, const struct epoll_event *event, int count)
+{
+	bool is_rung = false;
+	uint64_t rings;
+
+	for (int i = 0; i < count; i++) {
+		struct known *k = event[i].data.ptr;
+
+		if (event[i].data.ptr == &c->bell) {
+			(void)!read(c->bell, &rings, sizeof(rings));
+			is_rung = true;
+		} else if (event[i].data.ptr == &c->inotify) {
+			drain_inotify(c);
+		} else {
+			k->is_gone = true;
+			close_pidfd(c, k);
+		}
+	}
+	return is_rung;
+}
+
+/* Processes come and go in crowds: what happens within GATHER_NS is one round. */
 static void sleep_until(struct mt_companion *c, uint64_t when)
 {
-	uint64_t now = now_ns(), left = when > now ? when - now : 0, rings;
-	struct timespec t = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
+	struct timespec gather = {0, GATHER_NS};
+	struct epoll_event event[EVENTS_MAX];
 	struct pollfd bell = {.fd = c->bell, .events = POLLIN};
+	uint64_t now = now_ns(), left = when > now ? when - now : 0;
+	int ms = (int)MT_MIN((left + 999999) / 1000000, (uint64_t)INT_MAX);
+	int count = epoll_wait(c->events, event, EVENTS_MAX, ms);
 
-	if (ppoll(&bell, 1, &t, NULL) > 0)
-		(void)!read(c->bell, &rings, sizeof(rings));
+	if (count > 0 && !take_events(c, event, count))
+		ppoll(&bell, 1, &gather, NULL);
 }
 
 static void *serve(void *opaque)
@@ -403,17 +689,46 @@ static void *serve(void *opaque)
 
 static void companion_free(struct mt_companion *c)
 {
-	for (size_t i = 0; i < c->active_count; i++)
+	for (size_t i = 0; i < c->active_count; i++) {
+		close_pidfd(c, c->active[i]);
 		known_free(c->active[i]);
+	}
 	free(c->active);
 	mt_strings_done(&c->names);
+	mt_map_done(&c->is_free);
 	for (uint32_t i = 0; i < c->dirs; i++) {
 		free(c->dir[i].path);
-		close(c->dir[i].fd);
+		if (c->dir[i].fd >= 0)
+			close(c->dir[i].fd);
 	}
 	if (c->bell >= 0)
 		close(c->bell);
+	if (c->inotify >= 0)
+		close(c->inotify);
+	if (c->events >= 0)
+		close(c->events);
 	free(c);
+}
+
+/* What wakes the thread. 0 or a negative errno value. */
+static int open_events(struct mt_companion *c)
+{
+	struct epoll_event bell = {.events = EPOLLIN, .data.ptr = &c->bell};
+	struct epoll_event files = {.events = EPOLLIN, .data.ptr = &c->inotify};
+	struct rlimit limit = {0};
+
+	c->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->events = epoll_create1(EPOLL_CLOEXEC);
+	c->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (c->bell < 0 || c->events < 0 || epoll_ctl(c->events, EPOLL_CTL_ADD, c->bell, &bell))
+		return -errno;
+	if (c->inotify >= 0 && epoll_ctl(c->events, EPOLL_CTL_ADD, c->inotify, &files)) {
+		close(c->inotify);
+		c->inotify = -1;
+	}
+	getrlimit(RLIMIT_NOFILE, &limit); /* half for us: reports and recordings need some */
+	c->pidfds_max = (uint32_t)MT_MIN(limit.rlim_cur / 2, (rlim_t)PIDFDS_MOST);
+	return 0;
 }
 
 /* The thread takes no signals: they are the launcher's to pass on. */
@@ -436,19 +751,21 @@ int mt_companion_start(const struct mt_companion_run *run, struct mt_companion *
 	int code;
 
 	*ret_companion = NULL;
-	if (!run->task_count)
+	if (!run->task_count && !run->take)
 		return 0;
 	c = run->task_count <= MT_COMPANION_TASKS ? mt_alloc_zero(1, sizeof(*c)) : NULL;
 	if (!c)
 		return mt_err_no_memory(err);
-	memcpy(c->task, run->task, run->task_count * sizeof(*run->task));
+	if (run->task_count)
+		memcpy(c->task, run->task, run->task_count * sizeof(*run->task));
+	c->take = run->take;
+	c->take_context = run->take_context;
 	c->task_count = run->task_count;
 	c->launcher = run->launcher;
 	c->since_ns = run->since_ns;
 	c->strays_ns = now_ns() + LOOK_NS;
 	mt_process_boot_id(c->boot_id);
-	c->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	code = c->bell < 0 ? -errno : 0;
+	code = open_events(c);
 	if (!code)
 		code = add_dir(c, run->dir, open(run->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 			       false);

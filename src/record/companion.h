@@ -24,6 +24,7 @@ struct mt_companion_file {
 	const char *name; /* its name there: PID.SEQ.mtk */
 	const char *path; /* of the file; for messages */
 	pid_t pid;
+	bool is_stray; /* in a directory that its process made for itself */
 };
 
 enum mt_companion_why {
@@ -47,22 +48,39 @@ struct mt_companion_task {
 
 enum {
 	MT_COMPANION_TASKS = 8,
-	MT_COMPANION_LOOK_MS = 500, /* new files and ended processes are seen that soon, or sooner
-				       with tasks of a shorter period */
+	/* where the kernel does not tell of new files and ended processes they are looked for that
+	   often, or as often as the task of the shortest period is due */
+	MT_COMPANION_LOOK_MS = 500,
 };
 
 /*
+ * Takes a file away, so that what ended does not take up memory until all have: called in the
+ * companion's thread behind the LAST visits, once no process has the file mapped or open for
+ * writing any more. is_replaced: its process wrote a later file. Returns MT_COMPANION_TAKEN,
+ * MT_COMPANION_LEFT (it stays where it is, and is not asked for again), or a negative errno value:
+ * then files are offered again after MT_COMPANION_RETRY_MS. What was not taken when the program
+ * ends stays.
+ */
+typedef int mt_companion_take(void *context, const struct mt_companion_file *file,
+			      bool is_replaced);
+enum { MT_COMPANION_TAKEN, MT_COMPANION_LEFT };
+enum { MT_COMPANION_RETRY_MS = 10000 };
+
+/*
  * Starts the companion of the state directory `dir` and of the directories that processes of
- * launcher `launcher` make for themselves from `since_ns` of the monotonic clock on. The tasks are
- * copied, what they point to is borrowed until mt_companion_stop(). Without tasks nothing is
- * started and *ret_companion is NULL. 0 or a negative errno value with *err.
+ * launcher `launcher` make for themselves from `since_ns` of the monotonic clock on; one of these
+ * is removed when its last file was taken. The tasks are copied, what they point to is borrowed
+ * until mt_companion_stop(). Without tasks and take nothing is started and *ret_companion is NULL.
+ * 0 or a negative errno value with *err.
  */
 struct mt_companion_run {
 	const char *dir;
 	pid_t launcher;
 	uint64_t since_ns;
 	const struct mt_companion_task *task;
-	size_t task_count; /* at most MT_COMPANION_TASKS */
+	size_t task_count;       /* at most MT_COMPANION_TASKS */
+	mt_companion_take *take; /* NULL: files stay */
+	void *take_context;
 };
 int mt_companion_start(const struct mt_companion_run *run, struct mt_companion **ret_companion,
 		       struct mt_err *err);

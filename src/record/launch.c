@@ -198,6 +198,8 @@ static int start(const struct mt_launch *l, char **env, const struct signals *be
 	close(fds[1]);
 	if (pid > 0) {
 		child_pid = pid;
+		if (l->on_start)
+			l->on_start(l->start_context, pid);
 		sigprocmask(SIG_SETMASK, &before->mask, NULL);
 		do
 			got = read(fds[0], &code, sizeof(code));

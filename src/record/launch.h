@@ -25,6 +25,9 @@ struct mt_launch {
 	 */
 	void (*on_usr2)(void *context);
 	void *usr2_context;
+	/* Called with the program's pid as soon as it has one. NULL: nobody wants to know. */
+	void (*on_start)(void *context, pid_t pid);
+	void *start_context;
 };
 
 struct mt_launch_end {

@@ -25,6 +25,14 @@ int mt_pattern_check(const char *pattern, struct mt_err *err)
 	return 0;
 }
 
+bool mt_pattern_has_pid(const char *pattern)
+{
+	for (const char *at = strchr(pattern, '%'); at && at[1]; at = strchr(at + 2, '%'))
+		if (at[1] == 'p')
+			return true;
+	return false;
+}
+
 static void add_program(struct mt_buf *b, const char *program)
 {
 	for (const char *c = *program ? program : "unknown"; *c; c++)

@@ -4,6 +4,7 @@
 
 /* Output paths: %e program, %p pid, %h host, %t time (YYYYMMDD-HHMMSS, UTC), %% a percent sign. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -20,6 +21,9 @@ int mt_pattern_check(const char *pattern, struct mt_err *err);
  */
 char *mt_pattern_expand(const char *pattern, const char *program, int pid, uint64_t wall_ns)
 	__attribute__((warn_unused_result));
+
+/* Whether processes get different paths: it has %p. */
+bool mt_pattern_has_pid(const char *pattern);
 
 /*
  * Makes a relative pattern absolute with the current directory. Heap; caller frees. NULL with *err:

@@ -321,6 +321,19 @@ static bool is_being_made(const char *path, const char *output)
 	return is_blank && is_empty_but_own(path) && time(NULL) - st.st_mtime < FRESH_S;
 }
 
+bool mt_statedir_is_attended(const char *path)
+{
+	mt_auto(free) char *name = mt_path_join(path, OUTPUT_NAME);
+	mt_auto(close) int fd =
+		name ? open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	/* one without its text is being made: its maker must find the lock free */
+	return !st.st_size || (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK);
+}
+
 int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_pattern)
 {
 	mt_auto(mt_statedir) struct mt_statedir dir = {.lock_fd = -1};

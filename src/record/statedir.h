@@ -59,6 +59,9 @@ int mt_statedir_each(size_t first, int (*visit)(void *context, const char *path)
 int mt_statedir_each_of(pid_t launcher, int (*visit)(void *context, const char *path, int fd),
 			void *context);
 
+/* Whether the maker of the directory lives: what ended there is collected by it. */
+bool mt_statedir_is_attended(const char *path);
+
 /*
  * Takes over an abandoned directory: locks it and reads its pattern (heap, in *ret_pattern; "" when
  * there is none). 0; -EAGAIN: its maker lives, or it is brand new; another negative errno value.

@@ -2,6 +2,8 @@
 #include "test_all.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
@@ -139,6 +141,33 @@ static void positioned_reads_are_short_only_at_the_end(void **state)
 	assert_memory_equal(text, "8xy", 3);
 }
 
+/* Also one that has closed its descriptor and only has the file mapped. */
+static void a_writer_is_seen(void **state)
+{
+	struct folder *f = *state;
+	sigset_t io, before;
+	int fd, reader;
+	void *at;
+
+	sigemptyset(&io);
+	sigaddset(&io, SIGIO);
+	sigprocmask(SIG_BLOCK, &io, &before);
+	assert_int_equal(mt_file_write_atomic(f->file, "abc", 3, 0600, NULL), 0);
+	reader = open(f->file, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(mt_file_has_writer(reader), 0);
+	fd = open(f->file, O_RDWR | O_CLOEXEC);
+	assert_int_equal(mt_file_has_writer(reader), 1);
+	at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	close(fd);
+	assert_int_equal(mt_file_has_writer(reader), 1);
+	munmap(at, 4096);
+	assert_int_equal(mt_file_has_writer(reader), 0);
+	close(reader);
+	assert_int_equal(mt_file_has_writer(-1), -EBADF);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 static void every_allocation_may_fail(void **state)
 {
 	struct folder *f = *state;
@@ -173,6 +202,7 @@ int main(void)
 		WITH_FOLDER(dropped_file_leaves_the_old_one),
 		cmocka_unit_test(full_disk_is_an_error),
 		WITH_FOLDER(positioned_reads_are_short_only_at_the_end),
+		WITH_FOLDER(a_writer_is_seen),
 		WITH_FOLDER(every_allocation_may_fail),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,7 +180,7 @@ def input_that_cannot_be_read_is_named(b):
 @test
 def states_of_other_kinds_are_named(b):
     sentences = {
-        "version": "'version.mtk' has state file version 9.2, this program reads version 1",
+        "version": "'version.mtk' has state file version 9.3, this program reads version 1",
         "order": "'order.mtk'",
         "arch": "",
     }
@@ -653,6 +653,86 @@ def children_are_reported_together(b):
     b.expect("follow none", [n for n in b.files() if n.startswith("one")], ["one.mtk"])
 
 
+def running_tree(b, *options, script=""):
+    """A shell whose children have ended: the launcher, and the directory of the states."""
+    launcher = b.start("run", *options, "sh", "-c", script + "echo ready; read x; exit 5", stdin=subprocess.PIPE)
+    b.expect("ready", launcher.stdout.readline(), "ready\n")
+    pid = children_of(launcher.pid)[0]
+    with open("/proc/%d/environ" % pid, encoding="utf-8", errors="replace") as f:
+        return launcher, pid, re.search("MEMTRACK_STATE_DIR=([^\0]+)", f.read())[1]
+
+
+def states_in(directory):
+    return sorted(name for name in os.listdir(directory) if name.endswith(".mtk"))
+
+
+SIX = "for i in 1 2 3 4 5 6; do /bin/true; done; (exec /bin/true); "
+
+
+@needs_library
+def states_of_the_ended_do_not_stay_in_memory(b):
+    launcher, pid, states = running_tree(b, "-o", "%e.%p.mtk", "--report=none", script=SIX)
+    b.expect("while it runs", wait_until(lambda: states_in(states) == ["%d.1.mtk" % pid]), True)
+    b.expect("files", sorted(set(f.split(".")[0] for f in b.files())), ["dash", "true"] if "dash" in str(b.files()) else ["true"])
+    listed = [line for line in b.run("ps").stdout.splitlines() if states in line]
+    b.expect("ps", (len(listed), "left behind" in str(listed)), (1, False))
+    out, err = launcher.communicate("x\n", timeout=TIMEOUT_S)
+    b.expect("end", (launcher.returncode, out, err, os.path.exists(states)), (5, "", "", False))
+    b.expect("true", len([f for f in b.files() if f.startswith("true.")]), 7)
+
+
+@needs_library
+def the_program_s_own_state_has_the_plain_name(b):
+    with open(os.path.join(b.dir, "out.mtk"), "w", encoding="ascii"):
+        pass  # of an earlier run
+    launcher, pid, states = running_tree(b, "-o", "out.mtk", "--json", script=SIX)
+    b.expect("while it runs", wait_until(lambda: len(states_in(states)) == 1), True)
+    _, err = launcher.communicate("x\n", timeout=TIMEOUT_S)
+    b.expect("files", b.files(), sorted(["out.mtk"] + ["out-%d.mtk" % i for i in range(2, len(b.files()) + 1)]))
+    report = json.loads(err[err.index("{"):err.rindex("}") + 1])
+    pids = [p["pid"] for p in report["processes"]]
+    b.expect("order", pids, sorted(pids))
+    own = json.loads(b.run("report", "--json", "out-2.mtk").stdout)["processes"][0]
+    b.expect("own", own["pid"], pid)
+
+
+@needs_library
+def a_process_that_execs_again_and_again_is_followed(b):
+    chain = os.path.join(b.dir, "chain")
+    with open(chain, "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\nread x\n[ $1 -gt 0 ] && exec /bin/sh %s $(($1 - 1))\necho over\nread x\n" % chain)
+    launcher = b.start("run", "--report=none", "-o", "%e.%p.mtk", "sh", "-c", "sh %s 4; exit 3" % chain,
+                       stdin=subprocess.PIPE)
+    for _ in range(5):
+        launcher.stdin.write("x\n")
+        launcher.stdin.flush()
+        time.sleep(0.05)  # time to take the file of the program that was replaced: its number is free again
+    b.expect("over", launcher.stdout.readline(), "over\n")
+    out, err = launcher.communicate("x\n", timeout=TIMEOUT_S)
+    b.expect("end", (launcher.returncode, out, err), (3, "", ""))
+    ends = [b.run("report", f).stdout for f in b.files()]
+    b.expect("ends", (len(ends), sum("became another program" in end for end in ends)), (6, 4))
+
+
+@needs_library
+def a_launcher_that_is_killed_has_lost_no_state(b):
+    """In the middle of collecting: the rest is left for ps."""
+    launcher = b.start("run", "--report=none", "-o", "%e.%p.mtk", "sh", "-c",
+                       "i=0; while [ $i -lt 60 ]; do i=$((i+1)); /bin/true; done; read x", stdin=subprocess.PIPE)
+    b.expect("some", bool(wait_until(lambda: len(b.files()) > 10)), True)
+    launcher.kill()
+    launcher.stdin.write("x\n")
+    launcher.communicate(timeout=TIMEOUT_S)  # its pipes are the program's, too: that has ended as well
+    wait_until(lambda: b.run("ps") and len(whole_states(b)) >= 61, 10)
+    b.expect("all", len(whole_states(b)), 61)
+
+
+def whole_states(b):
+    """By process: the name that was reserved when the launcher was killed is empty, and its state may be there twice."""
+    paths = [os.path.join(b.dir, f) for f in b.files()]
+    return {re.sub(r"-\d+\.mtk$", ".mtk", path) for path in paths if os.path.getsize(path)}
+
+
 @needs_library
 def a_program_that_execs_leaves_two_files(b):
     done = b.run("run", "-o", "e.mtk", SUBJECT, "exec")
@@ -942,10 +1022,41 @@ def a_full_output_directory_loses_nothing(b):
     done = b.run("run", "-o", "gone/%p.mtk", "sh", "-c", script)
     b.expect_in("message", done.stderr, "stays in '/")
     b.expect_in("report all the same", done.stderr, "(20,000 B)")
-    for path in re.findall(r"stays in '([^']+)'", done.stderr):
+    b.expect("status", done.returncode, 1)
+    kept = kept_states(done.stderr)
+    b.expect("kept", len(kept), 3)
+    for path in kept:
         b.expect(path, b.run("report", path).returncode, 0)
         os.unlink(path)
     b.run("ps")
+
+
+def kept_states(stderr):
+    """Of one run: all lie in one directory."""
+    path = re.search(r" stays in '([^']+)' until 'memtrack ps' can move it\n", stderr)
+    return sorted(glob.glob(os.path.join(os.path.dirname(path[1]), "*.mtk"))) if path else []
+
+
+@needs_library
+def a_full_disk_keeps_the_states_and_is_an_error(b):
+    os.mkdir(os.path.join(b.dir, "full"))
+    run = "%s run -q -o full/x.mtk --report-file=r --json sh -c '/bin/true; /bin/true; exit %d'"
+    script = ("mount -t tmpfs -o size=16k none full && dd if=/dev/zero of=full/fill bs=4k count=3 status=none; "
+              "%s; echo $?; %s; echo $?; rm full/fill; umount full; mount -t tmpfs -o size=9M none full; %s ps; ls full | wc -l; "
+              "%s report full/x.mtk" % (run % (MEMTRACK, 0), run % (MEMTRACK, 3), MEMTRACK, MEMTRACK))
+    done = in_own_dev_shm(b, script)
+    lines = done.stdout.splitlines()
+    told = done.stderr.splitlines()
+    b.expect("statuses, and files at the end", lines[:2] + [line for line in lines[2:] if line == "6"], ["1", "3", "6"])
+    b.expect("why", told[0].startswith("memtrack: cannot write '%s/full/x.mtk': No space left on device: the state of " % b.dir),
+             True)
+    b.expect("where", re.search(r"\) stays in '/dev/shm/memtrack-\S+\.mtk' until 'memtrack ps' can move it$", told[0]) is not None,
+             True)
+    b.expect_in("the others", told[1], "so do 2 more states, the last one in '/dev/shm/memtrack-")
+    b.expect("lines", [line for line in told[2:4] if "ps' can move it" not in line and "so do" not in line], [])
+    b.expect("how it ended is known", re.search(r"exited with status [03]", done.stdout) is not None, True)
+    with open(os.path.join(b.dir, "r"), encoding="utf-8") as f:
+        b.expect("the report is whole", len(json.load(f)["processes"]), 3)
 
 
 @needs_library
@@ -954,7 +1065,7 @@ def states_that_stay_for_one_reason_are_told_once(b):
     for gone in "gone1", "gone2", "gone3":
         os.mkdir(os.path.join(b.dir, gone))
         done = b.run("run", "--report=none", "-o", gone + "/%p.mtk", "sh", "-c", "rm -r %s; exec %s" % (gone, SUBJECT))
-        kept += re.findall(r"stays in '([^']+)'", done.stderr)
+        kept += kept_states(done.stderr)
     done = b.run("ps") # others of this machine may be among them
     told = [line for line in done.stderr.splitlines() if "stays in" in line and "No such file or directory" in line]
     more = re.search(r"(\d+) more states stay where they are for the same reason", done.stderr)

@@ -153,6 +153,23 @@ static void many_blocks_survive_and_free_slots_do_not(void **state)
 	assert_int_equal(p->site[site].live_bytes, 160000);
 }
 
+static void an_end_is_noted_where_the_file_lies(void **state)
+{
+	struct paths *paths = *state;
+	struct mt_mtk_finish first = {.end_kind = MT_END_EXITED, .end_code = 3};
+	struct mt_mtk_finish second = {.end_kind = MT_END_SIGNALED, .end_code = 9};
+	mt_auto(mt_profile) struct mt_profile *before = NULL;
+
+	before = read_path(paths->from);
+	assert_int_equal(mt_mtk_note_end(paths->from, &first), 0);
+	assert_int_equal(mt_mtk_note_end(paths->from, &second), 0); /* it is known already */
+	mt_auto(mt_profile) struct mt_profile *p = read_path(paths->from);
+	assert_int_equal(p->end_kind, MT_END_EXITED);
+	assert_int_equal(p->end_code, 3);
+	assert_int_equal(p->blocks, before->blocks);
+	assert_int_equal(mt_mtk_note_end("/nonexistent/x.mtk", &first), -ENOENT);
+}
+
 static void missing_folder_is_said_and_nothing_is_left(void **state)
 {
 	struct paths *paths = *state;
@@ -191,7 +208,7 @@ static void failed_write_leaves_the_old_file(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	assert_int_equal(r, -EFBIG);
 	assert_non_null(strstr(err.text, "cannot write '"));
-	assert_non_null(strstr(err.text, "is kept): File too large"));
+	assert_non_null(strstr(err.text, ".mtk': File too large"));
 	assert_int_equal(mt_file_read(paths->to, 100, &text, &len, NULL), 0);
 	assert_string_equal(text, "old");
 }
@@ -243,6 +260,7 @@ int main(void)
 		WITH_FILE(many_blocks_survive_and_free_slots_do_not),
 		WITH_FILE(missing_folder_is_said_and_nothing_is_left),
 		WITH_FILE(missing_source_is_said),
+		WITH_FILE(an_end_is_noted_where_the_file_lies),
 		WITH_FILE(failed_write_leaves_the_old_file),
 		WITH_FILE(damaged_table_is_refused),
 		WITH_FILE(every_allocation_may_fail),

@@ -252,6 +252,128 @@ static void files_that_cannot_be_moved_stay(void **state)
 	mt_collection_done(&c);
 }
 
+/* ---- one by one, while the run goes on ---- */
+
+static int collect_ended(const char *name, const char *pattern, bool is_replaced, pid_t program,
+			 struct mt_collection *c)
+{
+	struct mt_collect_ended f = {.dir = dir.path,
+				     .shown = dir.path,
+				     .name = name,
+				     .is_replaced = is_replaced,
+				     .program = program};
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", out, pattern);
+	return mt_collect_ended(&f, path, c);
+}
+
+static void ended_files_move_one_by_one(void **state)
+{
+	struct mt_collection c = {0};
+	struct mt_profile *p;
+
+	add_file("4194402.1.mtk", DEAD_PID + 2, MT_END_RUNNING);
+	add_file("4194401.1.mtk", DEAD_PID + 1, MT_END_RUNNING);
+	add_file("1.1.mtk", 0, MT_END_RUNNING);
+	assert_int_equal(collect_ended("4194402.1.mtk", "%e.%p.mtk", false, 1, &c), 0);
+	assert_int_equal(collect_ended("4194401.1.mtk", "%e.%p.mtk", true, 1, &c), 0);
+	assert_int_equal(collect_ended("1.1.mtk", "%e.%p.mtk", false, 2, &c), -EBUSY);
+	assert_int_equal(c.count, 2);
+	mt_collection_sort(&c);
+	assert_int_equal(c.item[0].pid, DEAD_PID + 1);
+	assert_int_equal(c.item[1].pid, DEAD_PID + 2);
+	assert_true(is_there(dir.path, "1.1.mtk"));
+	assert_false(is_there(dir.path, "4194401.1.mtk"));
+	p = read_out("server.4194401.mtk");
+	assert_int_equal(p->end_kind, MT_END_EXEC);
+	mt_profile_free(p);
+	p = read_out("server.4194402.mtk");
+	assert_int_equal(p->end_kind, MT_END_UNKNOWN);
+	mt_profile_free(p);
+	mt_collection_done(&c);
+}
+
+static void the_first_name_is_left_for_the_program(void **state)
+{
+	struct mt_collection c = {0};
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	add_file("4194401.1.mtk", DEAD_PID + 1, MT_END_RUNNING);
+	add_file("4194402.1.mtk", DEAD_PID + 2, MT_END_RUNNING);
+	assert_int_equal(collect_ended("4194401.1.mtk", "%e.mtk", false, DEAD_PID, &c), 0);
+	assert_int_equal(collect_ended("4194400.1.mtk", "%e.mtk", false, DEAD_PID, &c), 0);
+	assert_int_equal(collect_ended("4194402.1.mtk", "x.%%p.mtk", false, DEAD_PID, &c), 0);
+	assert_string_equal(mt_path_base(c.item[0].path), "server-2.mtk");
+	assert_string_equal(mt_path_base(c.item[1].path), "server.mtk");
+	assert_string_equal(mt_path_base(c.item[2].path), "x.%p.mtk"); /* no program is there */
+	mt_collection_done(&c);
+}
+
+static void what_cannot_be_moved_stays_for_the_end(void **state)
+{
+	struct mt_collection c = {0};
+	char path[128];
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	assert_int_equal(collect_ended("4194400.1.mtk", "gone/%p.mtk", false, 1, &c), -ENOENT);
+	assert_int_equal(c.count, 0);
+	assert_true(is_there(dir.path, "4194400.1.mtk"));
+	snprintf(path, sizeof(path), "%s/4194401.1.mtk", dir.path);
+	assert_int_equal(mt_file_write_atomic(path, "", 0, 0600, NULL), 0);
+	assert_int_equal(collect_ended("4194401.1.mtk", "%p.mtk", false, 1, &c), 0);
+	assert_int_equal(c.count, 0);
+	assert_false(is_there(dir.path, "4194401.1.mtk")); /* it never began */
+	mt_collection_done(&c);
+}
+
+/* The number of a file that was taken is used again: the order in which they began counts. */
+static void a_lower_number_may_be_the_later_file(void **state)
+{
+	struct mt_collection c;
+
+	add_file_of("4194400.2.mtk", DEAD_PID, MT_END_RUNNING, 1, 1000);
+	add_file_of("4194400.1.mtk", DEAD_PID, MT_END_RUNNING, 1, 2000);
+	collect(NULL, &c);
+	assert_int_equal(c.count, 2);
+	struct mt_profile *first = read_out("server.4194400.mtk");
+	struct mt_profile *second = read_out("server.4194400-2.mtk");
+	assert_int_equal(first->end_kind, MT_END_EXEC);
+	assert_int_equal(second->end_kind, MT_END_UNKNOWN);
+	mt_profile_free(first);
+	mt_profile_free(second);
+	mt_collection_done(&c);
+}
+
+static void a_state_that_stays_tells_how_its_process_ended(void **state)
+{
+	struct mt_collect_end end = {DEAD_PID, 7 << 8};
+	struct mt_collection c = {0};
+	struct mt_profile *p = NULL;
+
+	add_file("4194400.1.mtk", DEAD_PID, MT_END_RUNNING);
+	assert_int_equal(mt_collect_dir(dir.path, "/nonexistent/%p.mtk", &end, &c, NULL), 0);
+	assert_int_equal(c.count, 1);
+	assert_int_equal(c.item[0].kind, MT_KEPT);
+	assert_int_equal(mt_mtk_read(c.item[0].path, &p, NULL), 0);
+	assert_int_equal(p->end_kind, MT_END_EXITED);
+	assert_int_equal(p->end_code, 7);
+	mt_profile_free(p);
+	mt_collection_done(&c);
+}
+
+static void a_directory_is_attended_while_its_maker_lives(void **state)
+{
+	char path[128];
+
+	assert_true(mt_statedir_is_attended(dir.path));
+	snprintf(path, sizeof(path), "%s", dir.path);
+	close(dir.lock_fd);
+	dir.lock_fd = -1;
+	assert_false(mt_statedir_is_attended(path));
+	assert_false(mt_statedir_is_attended(out));
+}
+
 static void damaged_files_stay(void **state)
 {
 	struct mt_collection c;
@@ -700,6 +822,12 @@ int main(void)
 		TEST(a_file_that_is_being_started_is_not_finished),
 		TEST(empty_files_of_dead_processes_go),
 		TEST(files_that_cannot_be_moved_stay),
+		TEST(ended_files_move_one_by_one),
+		TEST(the_first_name_is_left_for_the_program),
+		TEST(what_cannot_be_moved_stays_for_the_end),
+		TEST(a_lower_number_may_be_the_later_file),
+		TEST(a_state_that_stays_tells_how_its_process_ended),
+		TEST(a_directory_is_attended_while_its_maker_lives),
 		TEST(damaged_files_stay),
 		TEST(foreign_names_are_left_alone),
 		TEST(the_directory_is_private),

@@ -10,10 +10,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -308,6 +310,151 @@ static void a_file_that_is_gone_still_gets_its_last_visit(void **state)
 	assert_int_equal(s->without_file, 1);
 }
 
+/* ---- taking ---- */
+
+static struct {
+	unsigned calls, early; /* early: before the LAST visit */
+	int answer;
+	char name[64];
+	bool is_replaced;
+} taken;
+
+static int take(void *context, const struct mt_companion_file *f, bool is_replaced)
+{
+	if (!get(&see(f->name)->last))
+		add(&taken.early);
+	snprintf(taken.name, sizeof(taken.name), "%s", f->name);
+	taken.is_replaced = is_replaced;
+	if (taken.answer == MT_COMPANION_TAKEN)
+		assert_int_equal(unlinkat(f->dir_fd, f->name, 0), 0);
+	add(&taken.calls);
+	return taken.answer;
+}
+
+static struct mt_companion *start_taking(int answer)
+{
+	struct mt_companion_task task = {.period_ns = 10 * MINUTE_NS, .visit = visit};
+	struct mt_companion_run run = {
+		.dir = dir, .launcher = getpid(), .task = &task, .task_count = 1, .take = take};
+	struct mt_companion *c = NULL;
+
+	memset(&taken, 0, sizeof(taken));
+	taken.answer = answer;
+	assert_int_equal(mt_companion_start(&run, &c, NULL), 0);
+	return c;
+}
+
+static void *map(const char *name)
+{
+	char path[128];
+	void *at;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	close(fd);
+	return at;
+}
+
+static void files_of_the_ended_are_taken_and_others_are_not(void **state)
+{
+	struct mt_companion *c;
+
+	add_file("1.1.mtk", getpid());
+	add_file("4194400.1.mtk", DEAD_PID);
+	c = start_taking(MT_COMPANION_TAKEN);
+	wait_for(&taken.calls, 1);
+	wait_for(&see("1.1.mtk")->due, 1);
+	assert_string_equal(taken.name, "4194400.1.mtk");
+	assert_false(taken.is_replaced);
+	mt_companion_stop(c);
+	assert_int_equal(taken.calls, 1); /* the end is the launcher's */
+	assert_int_equal(taken.early, 0);
+	assert_int_equal(see("1.1.mtk")->last, 1);
+	assert_int_equal(see("4194400.1.mtk")->last, 1);
+}
+
+static void a_name_that_was_taken_may_come_again(void **state)
+{
+	struct mt_companion *c = start_taking(MT_COMPANION_TAKEN);
+
+	for (unsigned i = 1; i <= 3; i++) {
+		add_file("4194400.1.mtk", DEAD_PID);
+		wait_for(&taken.calls, i);
+	}
+	mt_companion_stop(c);
+	assert_int_equal(see("4194400.1.mtk")->last, 3);
+}
+
+static void a_file_that_is_mapped_waits(void **state)
+{
+	struct mt_companion *c;
+	void *at;
+
+	add_file("4194400.1.mtk", DEAD_PID);
+	at = map("4194400.1.mtk");
+	c = start_taking(MT_COMPANION_TAKEN);
+	wait_for(&see("4194400.1.mtk")->last, 1);
+	add_file("4194401.1.mtk", DEAD_PID); /* which comes later */
+	wait_for(&taken.calls, 1);
+	assert_string_equal(taken.name, "4194401.1.mtk");
+	munmap(at, 4096);
+	wait_for(&taken.calls, 2);
+	assert_string_equal(taken.name, "4194400.1.mtk");
+	mt_companion_stop(c);
+}
+
+static void what_is_left_is_not_offered_again(void **state)
+{
+	struct mt_companion *c;
+
+	add_file("4194400.1.mtk", DEAD_PID);
+	c = start_taking(MT_COMPANION_LEFT);
+	wait_for(&taken.calls, 1);
+	mt_companion_ring(c);
+	add_file("4194401.1.mtk", DEAD_PID);
+	wait_for(&taken.calls, 2);
+	assert_string_equal(taken.name, "4194401.1.mtk");
+	mt_companion_stop(c);
+	assert_int_equal(taken.calls, 2);
+}
+
+/* As on a full disk: one try, then a pause. */
+static void after_a_failure_none_is_taken_for_a_while(void **state)
+{
+	struct mt_companion *c;
+
+	add_file("4194400.1.mtk", DEAD_PID);
+	add_file("4194401.1.mtk", DEAD_PID);
+	add_file("4194402.1.mtk", DEAD_PID);
+	c = start_taking(-ENOSPC);
+	wait_for(&see("4194402.1.mtk")->last, 1);
+	wait_for(&taken.calls, 1);
+	mt_companion_ring(c);
+	add_file("4194403.1.mtk", DEAD_PID);
+	wait_for(&see("4194403.1.mtk")->last, 1);
+	mt_companion_stop(c);
+	assert_int_equal(taken.calls, 1);
+}
+
+static void of_a_program_that_was_replaced_the_earlier_file_is_taken(void **state)
+{
+	struct mt_companion *c;
+
+	add_file("3.1.mtk", getpid());
+	add_file("3.2.mtk", getpid());
+	c = start_taking(MT_COMPANION_TAKEN);
+	wait_for(&taken.calls, 1);
+	assert_string_equal(taken.name, "3.1.mtk");
+	assert_true(taken.is_replaced);
+	wait_for(&see("3.2.mtk")->due, 1);
+	mt_companion_stop(c);
+	assert_int_equal(taken.calls, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -328,6 +475,16 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_file_that_is_gone_still_gets_its_last_visit,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(files_of_the_ended_are_taken_and_others_are_not,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_name_that_was_taken_may_come_again, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_file_that_is_mapped_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_left_is_not_offered_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(after_a_failure_none_is_taken_for_a_while, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			of_a_program_that_was_replaced_the_earlier_file_is_taken, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

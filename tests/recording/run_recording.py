@@ -576,7 +576,7 @@ def what_another_mode_counts_is_in_no_moment_of_the_recording(b):
 
 
 @test
-def a_full_disk_keeps_the_state_and_costs_the_program_nothing(b):
+def a_full_disk_keeps_the_state_and_is_told(b):
     """Where a file system can be mounted: in a name space of its own."""
     small = os.path.join(b.dir, "small")
     os.mkdir(small)
@@ -587,7 +587,7 @@ def a_full_disk_keeps_the_state_and_costs_the_program_nothing(b):
                           timeout=TIMEOUT_S, check=False)
     if "status" not in done.stdout:
         raise Skip("cannot mount: " + done.stderr.strip()[-100:])
-    b.expect("status", "status 0" in done.stdout, True)
+    b.expect("status", "status 1" in done.stdout, True)
     if "stays in" not in done.stderr or "No space left" not in done.stderr:
         b.problems.append("not told: " + done.stderr)
     b.expect("nothing half done", [n for n in done.stdout.split() if n.endswith((".mtk", ".mtr"))], [])
