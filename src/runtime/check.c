@@ -121,6 +121,12 @@ MT_INLINE void *take_original(const struct request *r)
 					    : call_original(r, total);
 }
 
+/* What is held back must not be what the program lacks. errno may tell of the first try. */
+MT_COLD static void *take_original_again(struct mt_thread *t, const struct request *r)
+{
+	return mt_quarantine_give_back(t, r->size) ? take_original(r) : NULL;
+}
+
 /* Of a block that has this size; a static program may have no malloc_usable_size(). */
 MT_INLINE uint64_t usable_of(const void *p, uint64_t size)
 {
@@ -216,7 +222,9 @@ MT_COLD static void *give_page(struct mt_thread *t, void *original, struct reque
 /* A new block, dressed and known. Guard held. NULL: errno is set. */
 MT_INLINE void *make_inline(struct mt_thread *t, const struct request *r)
 {
-	void *original = take_original(r), *p = original;
+	void *original = take_original(r), *p;
+	if (MT_UNLIKELY(!original))
+		original = take_original_again(t, r);
 	if (MT_UNLIKELY(!original)) {
 		mt_count(&t->row->failed_allocs, 1);
 		return NULL;

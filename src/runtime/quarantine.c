@@ -129,6 +129,32 @@ int mt_quarantine_add(struct mt_thread *t, const struct mt_held *block)
 	return 0;
 }
 
+/* The oldest, unless it is being reported: 1, or 0. */
+static int take_oldest(struct mt_held *ret_oldest)
+{
+	int has_oldest;
+	if (!mt_lock(&held.lock))
+		return 0;
+	has_oldest = held.count && oldest_locked()->told_by != mt_rt.pid;
+	if (has_oldest)
+		pop_locked(ret_oldest);
+	mt_unlock(&held.lock);
+	return has_oldest;
+}
+
+int mt_quarantine_give_back(struct mt_thread *t, uint64_t wanted)
+{
+	struct mt_held oldest;
+	uint32_t n = 0;
+	if (wanted > __atomic_load_n(&held.bytes, __ATOMIC_RELAXED))
+		return 0;
+	while (n < held.capacity && take_oldest(&oldest)) { /* others may put more in meanwhile */
+		release(t, &oldest);
+		n++;
+	}
+	return n != 0;
+}
+
 static const struct mt_held *find_locked(uint64_t low, uint64_t high)
 {
 	for (uint32_t i = 0; i < held.capacity; i++) {

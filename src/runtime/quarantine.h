@@ -36,6 +36,12 @@ int mt_quarantine_begin(uint32_t count, uint64_t bytes);
  */
 int mt_quarantine_add(struct mt_thread *t, const struct mt_held *block);
 
+/*
+ * There is no memory for a request of this size: if no less is held back, all leaves, as for
+ * mt_quarantine_add(). 1: it is worth another try. Guard held.
+ */
+int mt_quarantine_give_back(struct mt_thread *t, uint64_t wanted);
+
 /* Copies what is known of a block that is held back: 1, or 0. Any thread. */
 int mt_quarantine_find(uint64_t p, struct mt_held *ret_block);
 

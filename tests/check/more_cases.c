@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "say.h"
@@ -188,6 +189,25 @@ static void x_two_threads_free_at_once(void)
 	pthread_join(t, NULL);
 }
 
+/* Address space for a few of the blocks, of which 50 are freed. */
+static void x_memory_that_is_held_back(void)
+{
+	struct rlimit limit = {64 << 20, 64 << 20};
+	unsigned long got = 0;
+	setrlimit(RLIMIT_AS, &limit);
+	for (int i = 0; i < 50; i++) {
+		byte *p = malloc(10 << 20);
+		got += p != NULL;
+		free(p);
+		if (i == 40 && p) {
+			say_pointer("p", p);
+			p[7] = 1;
+		}
+	}
+	say("got", got);
+	say("too_much", malloc(100 << 20) != NULL);
+}
+
 static void x_large_blocks(void)
 {
 	size_t size = 5 << 20;
@@ -241,6 +261,7 @@ static const struct say_case cases[] = {
 	CASE(x_every_function_has_its_alignment),
 	CASE(x_blocks_of_a_parent),
 	CASE(x_two_threads_free_at_once),
+	CASE(x_memory_that_is_held_back),
 	CASE(x_large_blocks),
 	CASE(x_calls_keep_errno),
 };

@@ -571,6 +571,12 @@ for _options in ("guard free_track=1000", "free_track=1000", "verify_pointers", 
     case("two threads free at once: " + _options, _options, "x_two_threads_free_at_once")(each_told_once(_options == "guard"))
 
 
+@case("what is held back is given up for a request", "guard free_track free_track_bytes=1G", "x_memory_that_is_held_back")
+def _(r):
+    r.expect_said(got=50, too_much=0)
+    return r.used_after_free(r["p"], {7: 1}, "x_memory_that_is_held_back")
+
+
 @case("large blocks", "guard free_track=2", "x_large_blocks")
 def _(r):
     name, size = "x_large_blocks", 5 << 20
