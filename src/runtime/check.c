@@ -469,8 +469,10 @@ MT_COLD static void report_mismatch(struct mt_thread *t, const struct mt_use *us
 				    const struct block *b)
 {
 	struct mt_known known = known_of(b);
-	if (b->alloc_call != MT_CALL_NEW && b->alloc_call != MT_CALL_NEW_ARRAY &&
-	    mt_report_may_be_new(&known))
+	int is_new = b->alloc_call == MT_CALL_NEW || b->alloc_call == MT_CALL_NEW_ARRAY;
+	if (!is_new && mt_report_may_be_new(&known))
+		return;
+	if (use->call == MT_CALL_FREE && mt_report_may_be_delete(t, use))
 		return;
 	mt_report_mismatch(t, use, &known);
 }

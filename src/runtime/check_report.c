@@ -421,16 +421,43 @@ static int defines_new(const struct mt_module *m)
 	       mt_module_symbol(m, "_Znwm");
 }
 
+/* The program's own operators are the ones that everybody calls, and ours are not asked. */
+static int program_defines(const char *one, const char *array)
+{
+	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
+	const struct mt_state_module *all = mt_storage_base(MT_REGION_MODULES);
+	for (uint32_t i = 0; list && i < list->count; i++) {
+		const struct mt_module *m = &list->m[i];
+		if (m->number && all[m->number].flags & MT_MODULE_PROGRAM)
+			return mt_module_symbol(m, one) || mt_module_symbol(m, array);
+	}
+	return 0;
+}
+
+/* The innermost frame is one of these functions. */
+static int begins_in(uint32_t node, const char *one, const char *array)
+{
+	const struct mt_state_node *inner;
+	if (!node || !mt_frame_chain(node, &inner, 1))
+		return 0;
+	const char *function = mt_frame_find(inner, NULL).function;
+	return function && (mt_str_starts(function, one) || mt_str_starts(function, array));
+}
+
+int mt_report_may_be_delete(struct mt_thread *t, const struct mt_use *use)
+{
+	return program_defines("_ZdlPv", "_ZdaPv") ||
+	       begins_in(failing_stack(t, use), "_Zdl", "_Zda");
+}
+
 int mt_report_may_be_new(const struct mt_known *known)
 {
 	const struct mt_module_list *list = __atomic_load_n(&mt_unwind.modules, __ATOMIC_ACQUIRE);
-	const struct mt_state_node *inner;
 	int count = 0;
-	if (known->alloc.node && mt_frame_chain(known->alloc.node, &inner, 1)) {
-		struct mt_frame_place place = mt_frame_find(inner, NULL);
-		return place.function && (mt_str_starts(place.function, "_Znw") ||
-					  mt_str_starts(place.function, "_Zna"));
-	}
+	if (program_defines("_Znwm", "_Znam"))
+		return 1;
+	if (known->alloc.node)
+		return begins_in(known->alloc.node, "_Znw", "_Zna");
 	for (uint32_t i = 0; list && i < list->count; i++)
 		count += defines_new(&list->m[i]);
 	return count > 1;

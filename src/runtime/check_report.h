@@ -43,10 +43,13 @@ void mt_report_guard(struct mt_thread *t, const struct mt_use *use, const struct
 		     int is_front);
 
 /*
- * 1: a block that came from malloc may have been made by an operator new that is not ours: a
- * library that has its own calls it without us.
+ * 1: a block that came from malloc may have been made by an operator new that is not ours: the
+ * program's own, or that of a library that calls it without us.
  */
 int mt_report_may_be_new(const struct mt_known *known);
+
+/* The same of free and operator delete. */
+int mt_report_may_be_delete(struct mt_thread *t, const struct mt_use *use);
 
 /* Freed by a function that does not go with the one that made it. */
 void mt_report_mismatch(struct mt_thread *t, const struct mt_use *use,

@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 from tap import Tap
 from ways import ALLOCATORS
 
+OWN = (1, 3, 4, 5, 12, 15) # own_operators.cc
 CHOICES = ("guard", "backtrace", "guard backtrace free_track fill verify_pointers", "guard_page=2 backtrace")
 
 
@@ -41,6 +42,11 @@ def compare(options, work, choice, allocator):
     return problems + [line for line in tracked[1].splitlines() if "malloc_debug" in line][:6]
 
 
+def build(source, program, *flags):
+    subprocess.run(["g++", "-std=c++17", "-g", "-w", "-fno-builtin", *flags, os.path.join(HERE, source), "-o", program],
+                   check=True, timeout=120)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -51,8 +57,7 @@ def main():
         return tap.done()
     with tempfile.TemporaryDirectory() as work:
         options.program = work + "/operators"
-        subprocess.run(["g++", "-std=c++17", "-g", "-fno-builtin", os.path.join(HERE, "operators.cc"), "-o",
-                        options.program], check=True)
+        build("operators.cc", options.program)
         for name, allocator in [("glibc", None)] + sorted(ALLOCATORS.items()):
             for choice in CHOICES:
                 text = "operators with %s: %s" % (name, choice)
@@ -60,6 +65,11 @@ def main():
                     tap.skip(text, "%s is not installed" % allocator)
                 else:
                     tap.ok(text, compare(options, work, choice, allocator))
+        for own in OWN:
+            options.program = work + "/own"
+            build("own_operators.cc", options.program, "-O2", "-DOWN=%d" % own)
+            for choice in CHOICES:
+                tap.ok("own operators %d: %s" % (own, choice), compare(options, work, choice, None))
     return tap.done()
 
 
