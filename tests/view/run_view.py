@@ -31,7 +31,9 @@ class Bench(cases.Bench):
         self.holder = os.path.realpath(build + "/tests/view/holder")
         self.env = {k: v for k, v in os.environ.items()
                     if not k.startswith(("MEMTRACK", "ANDROID")) and k != "LD_PRELOAD"}
-        self.env.update(MEMTRACK_LIB=build + "/libmemtrack.so", XDG_CACHE_HOME=self.dir + "/cache", LC_ALL="C.UTF-8")
+        os.mkdir(self.dir + "/states", 0o700)
+        self.env.update(MEMTRACK_LIB=build + "/libmemtrack.so", XDG_CACHE_HOME=self.dir + "/cache", LC_ALL="C.UTF-8",
+                        MEMTRACK_STATE_DIR=self.dir + "/states")
 
     def path(self, name):
         return os.path.join(self.dir, name)
