@@ -48,7 +48,7 @@ static struct mt_held *oldest_locked(void)
 }
 
 /* The oldest leaves. */
-static void pop_locked(struct mt_held *ret_oldest)
+MT_INLINE void pop_locked(struct mt_held *ret_oldest)
 {
 	*ret_oldest = *oldest_locked();
 	oldest_locked()->p = 0;
@@ -82,7 +82,7 @@ static struct mt_changed changed_of(const struct mt_held *b)
 }
 
 /* Reports what is not as the free left it. */
-static void check(struct mt_thread *t, const struct mt_held *b)
+MT_INLINE void check(struct mt_thread *t, const struct mt_held *b)
 {
 	struct mt_changed c;
 	if (b->is_told)
@@ -97,7 +97,7 @@ static void check(struct mt_thread *t, const struct mt_held *b)
 }
 
 /* A block leaves. */
-static void release(struct mt_thread *t, const struct mt_held *b)
+MT_INLINE void release(struct mt_thread *t, const struct mt_held *b)
 {
 	check(t, b);
 	mt_original[MT_FAMILY_PLAIN].free((void *)b->original);
@@ -130,7 +130,7 @@ int mt_quarantine_add(struct mt_thread *t, const struct mt_held *block)
 }
 
 /* The oldest, unless it is being reported: 1, or 0. */
-static int take_oldest(struct mt_held *ret_oldest)
+MT_COLD static int take_oldest(struct mt_held *ret_oldest)
 {
 	int has_oldest;
 	if (!mt_lock(&held.lock))
@@ -142,7 +142,7 @@ static int take_oldest(struct mt_held *ret_oldest)
 	return has_oldest;
 }
 
-int mt_quarantine_give_back(struct mt_thread *t, uint64_t wanted)
+MT_COLD int mt_quarantine_give_back(struct mt_thread *t, uint64_t wanted)
 {
 	struct mt_held oldest;
 	uint32_t n = 0;
