@@ -129,8 +129,8 @@ int mt_quarantine_add(struct mt_thread *t, const struct mt_held *block)
 	return 0;
 }
 
-/* The oldest, unless it is being reported: 1, or 0. */
-MT_COLD static int take_oldest(struct mt_held *ret_oldest)
+/* The oldest, unless it is being reported: 1, or 0. Not for size: a copy would call memcpy. */
+MT_NOINLINE static int take_oldest(struct mt_held *ret_oldest)
 {
 	int has_oldest;
 	if (!mt_lock(&held.lock))
@@ -142,7 +142,7 @@ MT_COLD static int take_oldest(struct mt_held *ret_oldest)
 	return has_oldest;
 }
 
-MT_COLD int mt_quarantine_give_back(struct mt_thread *t, uint64_t wanted)
+int mt_quarantine_give_back(struct mt_thread *t, uint64_t wanted)
 {
 	struct mt_held oldest;
 	uint32_t n = 0;
