@@ -70,6 +70,22 @@ static void add_chance(struct mt_chance *chance, const struct mt_sampling *how, 
 		mt_estimate_add(&chance->only, how, size);
 }
 
+/* What the look says of it, if there was one. */
+static void add_mark(struct mt_facts *f, const struct mt_profile *p,
+		     const struct mt_profile_block *block, double weight)
+{
+	uint8_t mark = p->block_mark ? p->block_mark[block - p->block] : MT_BLOCK_UNSEEN;
+	double bytes = (double)block->size * weight;
+
+	if (mark == MT_BLOCK_LOST) {
+		f->lost_count += weight;
+		f->lost_bytes += bytes;
+	} else if (mark == MT_BLOCK_HELD) {
+		f->held_count += weight;
+		f->held_bytes += bytes;
+	}
+}
+
 void mt_facts_add(struct mt_facts *f, struct mt_chance *chance, struct mt_ages *a,
 		  const struct mt_profile_block *block, bool is_only)
 {
@@ -86,6 +102,7 @@ void mt_facts_add(struct mt_facts *f, struct mt_chance *chance, struct mt_ages *
 	f->count += weight;
 	f->bytes += bytes;
 	f->quarter_bytes[MT_MIN(quarter, (uint64_t)MT_FACTS_QUARTERS - 1)] += bytes;
+	add_mark(f, a->p, block, weight);
 	if (block->size >= MT_LARGE_BLOCK_BYTES) {
 		f->large_count += weight;
 		f->large_bytes += bytes;

@@ -17,7 +17,9 @@ struct mt_facts {
 	double count, bytes;
 	double large_count, large_bytes;
 	double quarter_bytes[MT_FACTS_QUARTERS]; /* by time of birth */
-	uint64_t recorded;                       /* blocks in the table */
+	double lost_count, lost_bytes;           /* as a look found them */
+	double held_count, held_bytes;
+	uint64_t recorded; /* blocks in the table */
 	uint64_t oldest_age_ns, newest_age_ns;
 };
 

@@ -126,6 +126,10 @@ static void add_facts(const struct mt_profile *p, const struct mt_facts *f, stru
 	row->large_count += mt_facts_round(f->large_count);
 	row->large_bytes += mt_facts_round(f->large_bytes);
 	row->recent_bytes += mt_facts_round(f->quarter_bytes[2] + f->quarter_bytes[3]);
+	row->lost_count += mt_facts_round(f->lost_count);
+	row->lost_bytes += mt_facts_round(f->lost_bytes);
+	row->held_count += mt_facts_round(f->held_count);
+	row->held_bytes += mt_facts_round(f->held_bytes);
 	row->is_growing |= mt_facts_is_growing(f, p);
 }
 
@@ -633,6 +637,10 @@ static void finish(struct builder *b)
 			continue;
 		t->count += row->count;
 		t->bytes += row->bytes;
+		t->lost_count += row->lost_count;
+		t->lost_bytes += row->lost_bytes;
+		t->held_count += row->held_count;
+		t->held_bytes += row->held_bytes;
 		if (row->estimate)
 			mt_estimate_merge(&t->estimate, row->estimate);
 		if (row->only)
@@ -712,6 +720,7 @@ int mt_table_build(const struct mt_profile *const *profiles, uint32_t count,
 	for (uint32_t i = 0; i < count && !err && !is_stopped(&b); i++) {
 		b.p = profiles[i];
 		b.profile = i;
+		b.table->has_look |= b.p->block_mark != NULL;
 		err = add_profile(&b);
 		end_profile(&b);
 	}

@@ -83,6 +83,9 @@ struct mt_row {
 	uint64_t live_count, live_bytes, large_count, large_bytes;
 	uint64_t peak_bytes, peak_bound_bytes, at_peak_count, at_peak_bytes;
 	uint64_t oldest_age_ns, newest_age_ns; /* of live blocks; both 0: none */
+	/* live blocks that a look found lost, and that it found can be reached; of the rest nobody
+	 * knows */
+	uint64_t lost_count, lost_bytes, held_count, held_bytes;
 	uint64_t recent_bytes; /* live bytes allocated in the second half of the run */
 	bool is_growing;       /* every quarter of a run of at least a second left its share */
 };
@@ -95,6 +98,8 @@ struct mt_table {
 	bool has_samples;                  /* rows have estimates */
 	bool is_same_process;              /* as the other side's */
 	struct mt_estimate estimate, only; /* sums over rows */
+	bool has_look;                     /* of some profile */
+	uint64_t lost_count, lost_bytes, held_count, held_bytes; /* sums over rows */
 	uint64_t suppressed_sites, suppressed_count, suppressed_bytes;
 	bool is_partial;        /* stopped early */
 	struct mt_arena *arena; /* owns the labels */
@@ -167,6 +172,9 @@ struct mt_totals {
 	uint64_t samples;       /* allocations that were recorded by chance */
 	/* samples besides: without a live block or a site (tables were full), or left out */
 	uint64_t no_block, no_site, left_by_size, left_by_module;
+	/* of the live blocks, by looks at `looked` of the processes */
+	uint32_t looked;
+	uint64_t lost_count, lost_bytes, held_count, held_bytes;
 	bool is_sampled; /* sites have estimates */
 	bool is_peak_estimate;
 	bool is_exact; /* nothing lost, refused, unplaced or untracked, no warning */

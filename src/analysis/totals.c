@@ -78,6 +78,20 @@ static void add_counters(const struct mt_profile *p, struct mt_totals *t)
 		t->lost[k] += p->lost[k];
 }
 
+static void add_marks(const struct mt_profile *p, struct mt_totals *t)
+{
+	t->looked += p->block_mark != NULL;
+	for (uint64_t i = 0; p->block_mark && i < p->blocks; i++) {
+		if (p->block_mark[i] == MT_BLOCK_LOST) {
+			t->lost_count++;
+			t->lost_bytes += p->block[i].size;
+		} else if (p->block_mark[i] == MT_BLOCK_HELD) {
+			t->held_count++;
+			t->held_bytes += p->block[i].size;
+		}
+	}
+}
+
 void mt_totals_sum(const struct mt_profile *const *profiles, uint32_t count,
 		   struct mt_totals *ret_totals)
 {
@@ -89,6 +103,7 @@ void mt_totals_sum(const struct mt_profile *const *profiles, uint32_t count,
 		add_counters(p, &t);
 		add_threads(p, &t);
 		add_hists(p, &t);
+		add_marks(p, &t);
 		t.is_exact &= !p->warning_count;
 		if (!i)
 			t.life_unit_ns = p->time_resolution_ns;

@@ -10,7 +10,10 @@
 struct report_options {
 	struct mt_report_options common;
 	const char *at;
+	int lost;
 };
+
+enum { LOST_AUTO, LOST_NO };
 
 static const struct report_options defaults = {.common = MT_REPORT_OPTIONS_DEFAULT};
 
@@ -23,6 +26,14 @@ static const struct mt_option options[] = {
 	 .help = "everything as it was then, from a recording (mode record of memtrack run): a "
 		 "time since the program's start, as 90s or 1m30s, peak (when most bytes were "
 		 "live) or end"},
+	{.name = "lost",
+	 .argument = "WHETHER",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = offsetof(struct report_options, lost),
+	 .choices = "auto|no",
+	 .help = "auto (default): with --show=leaks and --show=live, a running process is looked "
+		 "at, as by memtrack leaks, to tell blocks that are lost from those it can still "
+		 "reach; no: it is left alone"},
 	{.name = "error-exitcode",
 	 .argument = "N",
 	 .kind = MT_OPTION_NUMBER,
@@ -54,6 +65,8 @@ static int run(const void *opaque, const struct mt_operands *operands)
 		return MT_EXIT_USAGE;
 	}
 	loaded.when = all->at ? &when : NULL;
+	loaded.looks = all->lost == LOST_AUTO && !all->at &&
+		       (o->show == MT_SHOW_LEAKS || o->show == MT_SHOW_LIVE);
 	code = mt_loaded_add_operands(&loaded, operands, &err);
 	if (!code && o->show == MT_SHOW_TIMELINE)
 		code = mt_loaded_add_series(&loaded, &err);

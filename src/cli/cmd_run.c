@@ -11,6 +11,7 @@
 #include "cli/report_options.h"
 #include "cli/run_check.h"
 #include "cli/run_files.h"
+#include "cli/run_looks.h"
 #include "cli/run_modes.h"
 #include "cli/run_snapshots.h"
 #include "cli/run_verify.h"
@@ -41,13 +42,15 @@
 
 /* as in --mode's choices */
 enum run_mode { MODE_FULL, MODE_SAMPLE, MODE_STATS, MODE_RECORD, MODE_CHECK };
+static const char *const lost_words[] = {"main", "all", "none"};
+enum { LOST_MAIN, LOST_ALL, LOST_NONE };
 static const char *const mode_words[] = {"full", "sample", "stats", "record", "check"};
 enum { RECORD_BUFFERS_MOST = 1 << 30 };
 enum { INTERVAL_DEFAULT = 512 << 10, DEPTH_DEFAULT = 64 };
 enum report_kind { REPORT_LEAKS, REPORT_SUMMARY, REPORT_PEAK, REPORT_ERRORS, REPORT_NONE };
 
 struct run_options {
-	int mode, follow, report, format, record_keep, guard_side, on_error;
+	int mode, follow, lost, report, format, record_keep, guard_side, on_error;
 	uint64_t interval, every, max_cpu, min_anon, guard_slots, profile_rate;
 	uint64_t depth, verify, min_size, max_size, max_overhead, leak_threshold_bytes,
 		error_exitcode, snapshot_every_ns;
@@ -214,6 +217,14 @@ static const struct mt_option options[] = {
 	 .offset = AT(follow),
 	 .choices = "all|none",
 	 .help = "child processes: all (default) or none"},
+	{.name = "lost",
+	 .argument = "WHICH",
+	 .kind = MT_OPTION_CHOICE,
+	 .offset = AT(lost),
+	 .choices = "main|all|none",
+	 .help = "look at the memory of processes that end, to tell blocks that are lost from "
+		 "those they could still reach: main (default; PROGRAM itself), all (its "
+		 "children, too) or none"},
 	{.name = "heaps",
 	 .argument = "LIST",
 	 .kind = MT_OPTION_TEXT,
@@ -367,6 +378,7 @@ struct run {
 	struct mt_snapshots *snapshots; /* owned; NULL: none are taken */
 	struct mt_recording_task recording;
 	struct mt_companion *companion; /* NULL: it could not be started */
+	struct mt_looker *looker;       /* NULL: nobody may ask for looks */
 	struct mt_run_files files;
 	struct mt_collection abandoned;       /* states of others */
 	bool is_all_collected;                /* of the others' */
@@ -518,6 +530,8 @@ static int make_words(struct run *r)
 		      o->depth ? o->depth : DEPTH_DEFAULT, o->follow ? "none" : "all");
 	if (o->mode != MODE_FULL || r->check)
 		mt_buf_printf(&r->words, " mode=%s", mode_words[r->check ? MODE_CHECK : o->mode]);
+	if (o->lost != LOST_NONE && o->mode != MODE_SAMPLE && o->mode != MODE_STATS)
+		mt_buf_printf(&r->words, " lost=%s", lost_words[o->lost]);
 	if (o->mode == MODE_SAMPLE && o->every)
 		mt_buf_printf(&r->words, " every=%" PRIu64, o->every);
 	else if (o->mode == MODE_SAMPLE)
@@ -814,6 +828,19 @@ static void start_companion(struct run *r)
 		mt_complain("%s", err.text);
 }
 
+/* Before there are threads. Without it the report says that lost blocks are not known. */
+static void start_looker(struct run *r)
+{
+	struct mt_err err = {0};
+
+	if (r->o->mode == MODE_SAMPLE || r->o->mode == MODE_STATS)
+		return;
+	if (mt_looker_start(r->dir.path, mt_run_look, &r->looker, &err))
+		mt_complain("%s", err.text);
+	else
+		mt_buf_printf(&r->words, " looker=%d", (int)mt_looker_pid(r->looker));
+}
+
 static int launch(struct run *r, const struct mt_operands *operands)
 {
 	struct mt_launch l = {
@@ -821,7 +848,6 @@ static int launch(struct run *r, const struct mt_operands *operands)
 		.argv = operands->text,
 		.library = r->library,
 		.state_dir = r->dir.path,
-		.options = mt_buf_text(&r->words),
 		.check = r->check,
 		.on_usr2 = r->snapshot_options.on_signal ? ring : NULL,
 		.usr2_context = r,
@@ -835,12 +861,15 @@ static int launch(struct run *r, const struct mt_operands *operands)
 		.pid = getpid(),
 		.since_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC),
 	};
+	start_looker(r);
+	l.options = mt_buf_text(&r->words);
 	if (r->o->verify && mt_verifier_start(r->dir.path, &r->verifier, &err)) {
 		mt_complain("%s", err.text);
 		mt_err_clear(&err);
 	}
 	start_companion(r);
 	code = mt_launch_run(&l, &r->end, &err);
+	mt_looker_stop(r->looker);
 	mt_companion_stop(r->companion);
 	if (r->o->verify)
 		mt_run_verify_tell(r->verifier, r->o->verbose);

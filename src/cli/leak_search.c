@@ -5,7 +5,10 @@
 #include "cli/leak_search.h"
 
 #include "cli/tracked_blocks.h"
+
+#include "base/arena.h"
 #include "formats/mtk_read.h"
+#include "wire/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -46,16 +49,19 @@ int mt_leak_search_open(struct mt_leak_search *s, struct mt_err *err)
 	struct mt_profile *after = NULL;
 	int code = 0;
 
-	if (s->state && s->pid)
+	if (s->state && s->pid && !s->is_quiet)
 		code = mt_mtk_read_addresses(s->state, &before, err);
 	if (!code)
 		code = open_image(s, err);
+	if (!code && s->on_image)
+		s->on_image(s->context);
 	if (!code && s->state)
 		code = mt_mtk_read_addresses(s->state, &after, err);
 	if (code || !after)
 		return code;
 	if (mt_loaded_take(&s->loaded, after))
 		return mt_err_no_memory(err);
+	s->tracked = after;
 	code = check_state(s, after, err);
 	if (code)
 		return code;
@@ -90,4 +96,54 @@ void mt_leak_search_let_go(struct mt_leak_search *s)
 	s->facts.program = "";
 	mt_image_close(s->im);
 	s->im = NULL;
+}
+
+static uint8_t mark_of(const struct mt_find *f, uint64_t address)
+{
+	size_t low = 0, high = f->blocks;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (f->block[middle].start < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == f->blocks || f->block[low].start != address)
+		return MT_BLOCK_UNSEEN; /* made or freed meanwhile */
+	return f->mark.state[low] == MT_MARK_LOST ? MT_BLOCK_LOST : MT_BLOCK_HELD;
+}
+
+int mt_leak_search_mark(struct mt_leak_search *s)
+{
+	struct mt_profile *p = s->tracked;
+	struct mt_profile_look look = {
+		.result = MT_PROFILE_LOOK_MADE,
+		.is_expected = true,
+		.has_heap = s->find.has_heap,
+		.is_heap_damaged = s->find.heap.damages_in_all != 0,
+		.ns = p->duration_ns,
+		.stop_ns = s->facts.stop_ns,
+		.count = s->find.fold.lost_count,
+		.bytes = s->find.fold.lost_bytes,
+	};
+
+	p->block_mark = mt_arena_zalloc(p->arena, p->blocks + 1);
+	if (!p->block_mark)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < p->blocks; i++)
+		if (p->block[i].heap == MT_HEAP_MALLOC && p->block_address)
+			p->block_mark[i] = mark_of(&s->find, p->block_address[i]);
+	p->look = look;
+	return 0;
+}
+
+struct mt_profile *mt_leak_search_take(struct mt_leak_search *s)
+{
+	struct mt_profile *p = s->tracked;
+
+	s->loaded.count = 0;
+	s->tracked = NULL;
+	return p;
 }

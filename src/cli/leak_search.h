@@ -11,13 +11,17 @@ struct mt_leak_search {
 	pid_t pid;        /* 0: a core file */
 	const char *core; /* its path; borrowed */
 	char *state;      /* owned: path of the state file, NULL: the process is not tracked */
+	void (*on_image)(void *context); /* called when the image is made; NULL: nothing is */
+	void *context;
+	bool is_quiet; /* nothing is allocated or freed meanwhile: it has one thread, which waits */
 	struct mt_image *im;
 	struct mt_image_facts facts; /* when all was read */
 	struct mt_err note;     /* with a text: why no copy could be made, or what a core lacks */
 	struct mt_known *known; /* owned */
 	size_t knowns;
-	bool is_table;           /* `known` has all blocks */
-	struct mt_loaded loaded; /* the profile, if there is one */
+	bool is_table;              /* `known` has all blocks */
+	struct mt_loaded loaded;    /* the profile, if there is one */
+	struct mt_profile *tracked; /* it; NULL: none */
 	struct mt_find find;
 };
 
@@ -33,6 +37,15 @@ int mt_leak_search_open(struct mt_leak_search *s, struct mt_err *err);
 /* Fills s->find; flags: enum mt_mark_flags. 0 or a negative errno value with *err. */
 int mt_leak_search_run(struct mt_leak_search *s, uint32_t flags, bool is_strict,
 		       struct mt_err *err);
+
+/*
+ * Tells the profile what the search found of each of its blocks, and in profile.look when and how.
+ * For a search with is_table, after mt_leak_search_let_go(). 0 or -ENOMEM.
+ */
+int mt_leak_search_mark(struct mt_leak_search *s);
+
+/* The profile, which is the caller's then. */
+struct mt_profile *mt_leak_search_take(struct mt_leak_search *s);
 
 /* Gives the image up, with s->facts as they are now: a process that stood still goes on. */
 void mt_leak_search_let_go(struct mt_leak_search *s);

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/units.h"
 #include "cli/find.h"
+#include "cli/look.h"
 #include "core/cc.h"
 #include "formats/heapdump_read.h"
 #include "formats/mtk_read.h"
@@ -218,9 +219,10 @@ static int add_losses(const char *state, struct mt_profile *p)
 	return mt_mtr_warn_beside(&r.recording, p);
 }
 
-static int read_state(const char *state, struct mt_profile **ret_p, struct mt_err *err)
+static int read_state(const struct mt_loaded *l, const char *state, struct mt_profile **ret_p,
+		      struct mt_err *err)
 {
-	int code = mt_mtk_read(state, ret_p, err);
+	int code = l->looks ? mt_look(state, ret_p, err) : mt_mtk_read(state, ret_p, err);
 
 	if (!code && add_losses(state, *ret_p)) {
 		mt_profile_free(*ret_p);
@@ -241,7 +243,7 @@ static int read_profile(const struct mt_loaded *l, const char *path, struct mt_p
 		return mt_heapdump_read_fd(dump, path, ret_p, err);
 	if (!state)
 		return mt_err_no_memory(err);
-	return l->when ? read_past(l, path, ret_p, err) : read_state(state, ret_p, err);
+	return l->when ? read_past(l, path, ret_p, err) : read_state(l, state, ret_p, err);
 }
 
 int mt_loaded_add(struct mt_loaded *l, const char *path, struct mt_err *err)

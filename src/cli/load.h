@@ -23,6 +23,8 @@ struct mt_loaded {
 	/* profiles as they were then, from the recordings beside their state files; NULL: as the
 	 * state files tell */
 	const struct mt_mtr_when *when;
+	/* of running processes it is found out which blocks they can still reach: mt_look() */
+	bool looks;
 	/* what is no state file is read as a heap dump, a pipe too, whatever it begins with */
 	bool prefers_dumps;
 };

@@ -7,6 +7,8 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/run_snapshots.h"
+#include "formats/mtk_read.h"
+#include "wire/state.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +20,15 @@ void mt_run_files_started(void *context, pid_t pid)
 	struct mt_run_files *f = context;
 
 	__atomic_store_n(&f->program, pid, __ATOMIC_RELEASE);
+}
+
+/* Whether a copy of the memory of its process is still being searched: the result goes into it. */
+static bool is_searched(const struct mt_companion_file *file)
+{
+	struct mt_state_header h;
+
+	return !mt_mtk_read_header_fd(file->fd, file->name, &h, NULL) && h.look_asked &&
+	       h.look_done == h.look_asked && h.look_result == MT_LOOK_NONE;
 }
 
 int mt_run_files_take(void *context, const struct mt_companion_file *file, bool is_replaced)
@@ -42,6 +53,8 @@ int mt_run_files_take(void *context, const struct mt_companion_file *file, bool 
 		return MT_COMPANION_LEFT;
 	if (!shown)
 		return -ENOMEM;
+	if (is_searched(file))
+		return -EBUSY;
 	/* its owner may put another in the place of that path at any time */
 	snprintf(dir, sizeof(dir), "/proc/self/fd/%d", file->dir_fd);
 	code = mt_collect_ended(&ended, f->pattern, &f->all);

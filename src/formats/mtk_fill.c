@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "formats/mtk_guard.h"
+#include "formats/mtk_look.h"
 #include "formats/mtk_modes.h"
 
 enum { STEPS_MAX = 1024 };
@@ -434,7 +435,8 @@ static int fill_blocks(struct mt_mtk_reader *rd)
 	}
 	p->block_count = p->heap[MT_HEAP_MALLOC].live_count;
 	p->block_bytes = p->heap[MT_HEAP_MALLOC].live_bytes;
-	return adopt_blocks(rd);
+	int r = mt_mtk_fill_look(rd);
+	return r ? r : adopt_blocks(rd);
 }
 
 int mt_mtk_fill(struct mt_mtk_reader *rd)

@@ -47,9 +47,12 @@ struct mt_mtk_reader {
 	struct mt_profile_block *block; /* owned; cell and heap are not checked yet */
 	uint64_t *block_key;            /* owned; of each block; NULL: not wanted */
 	uint64_t *block_address;        /* the same */
-	size_t block_cap, key_cap, address_cap, blocks;
+	uint8_t *block_mark;            /* the same: MT_BLOCK_LOST or MT_BLOCK_HELD */
+	size_t block_cap, key_cap, address_cap, mark_cap, blocks;
 	bool has_keys, has_addresses;
 	struct mt_mtk_stale stale;
+	struct mt_state_unreached *lost; /* owned; what the last look found, by address */
+	uint32_t lost_count, lost_next;
 	uint64_t damage[MT_MTK_DAMAGES];
 	uint64_t warned_kinds; /* bit: this kind of region was reported */
 };

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "formats/mtk_fill.h"
+#include "formats/mtk_look.h"
 
 static const char *const damage_text[MT_MTK_DAMAGES] = {
 	[MT_MTK_BAD_STRING] = "names or paths that are not in the file",
@@ -57,7 +58,9 @@ static void reader_done(struct mt_mtk_reader *rd)
 	free(rd->block);
 	free(rd->block_key);
 	free(rd->block_address);
+	free(rd->block_mark);
 	mt_mtk_stale_done(&rd->stale);
+	free(rd->lost);
 	mt_profile_free(rd->profile);
 }
 MT_AUTO_DEFINE_INPLACE(reader, struct mt_mtk_reader, reader_done)
@@ -234,11 +237,28 @@ static int grow(uint64_t **list, size_t *capacity, size_t count)
 	return 0;
 }
 
+static int grow_marks(struct mt_mtk_reader *rd, size_t count)
+{
+	uint8_t *grown = mt_alloc_grow(rd->block_mark, &rd->mark_cap, count, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	rd->block_mark = grown;
+	return 0;
+}
+
+/* Of the block that was read last. */
+static uint8_t mark_of(struct mt_mtk_reader *rd, uint64_t place)
+{
+	return mt_mtk_look_has(rd, place, rd->block[rd->blocks].born) ? MT_BLOCK_LOST
+								      : MT_BLOCK_HELD;
+}
+
 static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t count)
 {
 	const struct block_walk *w = user;
 	struct mt_mtk_reader *rd = w->rd;
 	uint32_t kind = w->region->kind, bytes = mt_mtk_elem_bytes(kind);
+	bool has_marks = rd->raw.header.look_result == MT_LOOK_MADE;
 	struct mt_profile_block *grown =
 		mt_alloc_grow(rd->block, &rd->block_cap, rd->blocks + count, sizeof(*grown));
 	if (!grown)
@@ -247,6 +267,8 @@ static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t 
 	if (rd->has_keys && grow(&rd->block_key, &rd->key_cap, rd->blocks + count))
 		return -ENOMEM;
 	if (rd->has_addresses && grow(&rd->block_address, &rd->address_cap, rd->blocks + count))
+		return -ENOMEM;
+	if (has_marks && grow_marks(rd, rd->blocks + count))
 		return -ENOMEM;
 	for (uint64_t i = 0; i < count; i++) {
 		union block_elem e;
@@ -263,7 +285,10 @@ static int visit_blocks(void *user, const void *elems, uint64_t first, uint64_t 
 			rd->block_key[rd->blocks] = key_of(&e, kind);
 		if (rd->has_addresses)
 			rd->block_address[rd->blocks] = e.place;
-		rd->block[rd->blocks++] = block_of(&e, kind);
+		rd->block[rd->blocks] = block_of(&e, kind);
+		if (has_marks)
+			rd->block_mark[rd->blocks] = mark_of(rd, e.place);
+		rd->blocks++;
 	}
 	return 0;
 }
@@ -273,6 +298,18 @@ static int note_large(struct mt_mtk_reader *rd)
 	struct block_walk w = {rd, mt_mtk_source_region(&rd->source, MT_REGION_LARGE)};
 	mt_mtk_source_refresh(&rd->source, MT_REGION_LARGE);
 	return mt_mtk_source_walk(&rd->source, w.region, visit_large, &w) == -ENOMEM ? -ENOMEM : 0;
+}
+
+/* What a look has found, before the blocks that are compared with it. */
+static int load_unreached(struct mt_mtk_reader *rd)
+{
+	uint32_t count;
+	struct mt_state_unreached *all =
+		load_table_upto(rd, MT_REGION_UNREACHED, MT_UNREACHED_MAX, &count);
+	if (!all)
+		return -ENOMEM;
+	mt_mtk_look_take(rd, all, count);
+	return 0;
 }
 
 static int load_blocks(struct mt_mtk_reader *rd, uint32_t kind)
@@ -414,11 +451,15 @@ static int load_raw(struct mt_mtk_reader *rd, uint64_t *ret_in_flight)
 	rd->has_keys = rd->has_addresses ||
 		       mt_mtk_source_region(&rd->source, MT_REGION_REGIMES)->count > 1;
 	if (!r)
+		r = load_unreached(rd);
+	if (!r)
 		r = note_large(rd);
 	if (!r)
 		r = load_blocks(rd, MT_REGION_LIVE);
 	if (!r)
 		r = load_blocks(rd, MT_REGION_LARGE);
+	free(rd->lost);
+	rd->lost = NULL;
 	if (!r)
 		r = load_cells(rd);
 	if (!r)

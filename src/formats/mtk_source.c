@@ -48,6 +48,7 @@ static const struct {
 	[MT_REGION_STREAM] = {"event buffers", sizeof(struct mt_stream_buffer)},
 	[MT_REGION_ERRORS] = {"memory errors", sizeof(struct mt_state_error)},
 	[MT_REGION_DAMAGE] = {"damaged bytes", sizeof(struct mt_state_damage)},
+	[MT_REGION_UNREACHED] = {"lost blocks", sizeof(struct mt_state_unreached)},
 };
 
 uint32_t mt_mtk_elem_bytes(uint32_t kind)

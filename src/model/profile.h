@@ -129,6 +129,33 @@ struct mt_profile_block {
 	uint32_t cell;                 /* its site and thread; 0: not known (tables were full) */
 };
 
+/* Whether a block can be reached from where the program can hold a pointer. */
+enum mt_profile_mark {
+	MT_BLOCK_UNSEEN = 0, /* not known: of another heap, or made after the look */
+	MT_BLOCK_HELD = 1,
+	MT_BLOCK_LOST = 2, /* no chain of pointers leads to it */
+};
+
+/* A look at the process's memory, for that; numbers as in the state file. */
+enum mt_profile_look_result {
+	MT_PROFILE_LOOK_NONE = 0,
+	MT_PROFILE_LOOK_MADE = 1,
+	MT_PROFILE_LOOK_NO_ANSWER = 2,
+	MT_PROFILE_LOOK_REFUSED = 3,
+	MT_PROFILE_LOOK_NO_MEMORY = 4,
+	MT_PROFILE_LOOK_NO_BLOCKS = 5,
+	MT_PROFILE_LOOK_FAILED = 6,
+};
+struct mt_profile_look {
+	uint32_t result;      /* enum mt_profile_look_result */
+	bool is_expected;     /* it was the tracker's work to ask for one */
+	bool has_heap;        /* else memory that the allocator keeps free held what it points to */
+	bool is_heap_damaged; /* so that the result is not to be relied on */
+	uint64_t ns;          /* when, since start */
+	uint64_t stop_ns;     /* for which the process stood still */
+	uint64_t count, bytes; /* lost blocks */
+};
+
 /* Live blocks of one size and cell of which only the number is known. */
 struct mt_profile_group {
 	uint64_t size, count;
@@ -311,6 +338,9 @@ struct mt_profile {
 	struct mt_profile_sample *site_sample, *cell_sample; /* by site, by cell */
 	uint64_t *block_key;     /* by block: equal in two readings when it is the same block */
 	uint64_t *block_address; /* by block; NULL: not asked for */
+	/* all modes */
+	struct mt_profile_look look;
+	uint8_t *block_mark;            /* by block: enum mt_profile_mark; NULL: no look was made */
 	struct mt_profile_stats *stats; /* by thread */
 	uint32_t big_count, change_count;
 	struct mt_profile_big *big;       /* from 0 */

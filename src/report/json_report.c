@@ -8,6 +8,7 @@
 #include "model/profile.h"
 #include "report/basis.h"
 #include "report/errors.h"
+#include "report/looks.h"
 #include "report/text_show.h"
 
 #include <errno.h>
@@ -81,6 +82,7 @@ static void add_row(struct mt_json *j, const struct mt_report *r, const struct m
 	mt_json_u64(j, "temporaries", row->temporaries);
 	mt_json_u64(j, "live_count", row->live_count);
 	mt_json_u64(j, "live_bytes", row->live_bytes);
+	mt_looks_json_row(j, t, row);
 	if (t->query.by != MT_BY_SIZE && t->query.by != MT_BY_THREAD) {
 		mt_json_u64(j, "peak_bytes", row->peak_bytes);
 		mt_json_u64(j, "peak_bound_bytes", row->peak_bound_bytes);
@@ -156,6 +158,7 @@ static void add_process(struct mt_json *j, const struct mt_profile *p)
 	mt_json_u64(j, "peak_bound_bytes", p->peak_bound_bytes);
 	mt_json_u64(j, "live_count", p->live_count);
 	mt_json_u64(j, "live_bytes", p->live_bytes);
+	mt_looks_json_process(j, p);
 	mt_json_close(j, '}');
 }
 
@@ -210,6 +213,7 @@ static void add_totals(struct mt_json *j, const struct mt_report *r, const struc
 		mt_json_u64(j, "leak_bytes", leaks->bytes);
 		mt_json_u64(j, "temporaries", t->temporaries);
 	}
+	mt_looks_json_totals(j, t);
 	mt_json_u64(j, "reallocs", t->reallocs);
 	mt_json_u64(j, "unknown_frees", t->unknown_frees);
 	if (t->mismatched_frees)

@@ -146,6 +146,12 @@ int mt_report_kv(const struct mt_report *r, struct mt_buf *out, struct mt_err *e
 	if (!mt_basis_is_counted_only(r))
 		add_leak_sums(t, wide, &small, out);
 	add_stats(r, &totals, out);
+	if (totals.looked) {
+		add_stat(out, "lost_count", totals.lost_count);
+		add_stat(out, "lost_bytes", totals.lost_bytes);
+		add_stat(out, "reachable_count", totals.held_count);
+		add_stat(out, "reachable_bytes", totals.held_bytes);
+	}
 	if (totals.usable_allocs)
 		add_stat(out, "usable_alloc_count", totals.usable_allocs);
 	if (totals.is_sampled)

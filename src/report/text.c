@@ -15,6 +15,7 @@
 #include "report/errors.h"
 #include "report/grid.h"
 #include "report/internal.h"
+#include "report/looks.h"
 #include "report/text_sampled.h"
 #include "report/text_show.h"
 
@@ -257,6 +258,8 @@ static void add_verdict(const struct mt_report *r, const struct mt_table *t, str
 			mt_buf_printf(out, "; %" PRIu64 " of them %s steadily", v.growing,
 				      plural(v.growing, "grows", "grow"));
 	}
+	if (v.rows && !by_count)
+		mt_looks_text_verdict(t, out);
 	if (v.rows && t->suppressed_sites)
 		mt_buf_printf(out, "; suppressed and not counted here: %s",
 			      mt_units_size(t->suppressed_bytes, size));
@@ -395,6 +398,8 @@ static void add_totals(const struct mt_report *r, const struct mt_totals *t, str
 		mt_buf_printf(out, "  processes  %" PRIu32 ", listed below\n", r->profile_count);
 	}
 	add_live(t, out);
+	if (mt_show_measure(r->show) == MT_MEASURE_LIVE || r->show == MT_SHOW_SUMMARY)
+		mt_looks_text_totals(r, t, out);
 	if (all_dumps(r))
 		return;
 	add_peak(r, t, out);
@@ -413,7 +418,8 @@ static void add_totals(const struct mt_report *r, const struct mt_totals *t, str
 
 /* ---- rows ---- */
 
-static void add_row_facts(const struct mt_report *r, const struct mt_row *row, struct mt_buf *out)
+static void add_row_facts(const struct mt_report *r, const struct mt_table *t,
+			  const struct mt_row *row, struct mt_buf *out)
 {
 	char text[MT_UNITS_TEXT_MAX];
 
@@ -430,6 +436,7 @@ static void add_row_facts(const struct mt_report *r, const struct mt_row *row, s
 	}
 	if (row->live_count && mt_show_measure(r->show) == MT_MEASURE_LIVE &&
 	    !is_dump(r->profiles[row->profile])) {
+		mt_looks_text_row(t, row, out);
 		mt_buf_printf(out, ", oldest %s", mt_units_time(row->oldest_age_ns, text));
 		if (row->is_growing)
 			mt_buf_printf(out, ", %sgrows steadily%s", mt_text_warn(r), mt_text_end(r));
@@ -474,7 +481,7 @@ static void add_site_row(const struct mt_report *r, const struct mt_table *t, ui
 		mt_text_estimated_row(r, t, row, unit_noun(r, row->count), out);
 	else
 		add_figures(r, t, row, out);
-	add_row_facts(r, row, out);
+	add_row_facts(r, t, row, out);
 	mt_buf_addc(out, '\n');
 	if (row->label)
 		mt_text_line(out, "    ", row->label, "\n");

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When: what the program's own exit handlers and destructors free is no leak, so ours has to be the
- * last. With glibc that is a handler which was registered first and belongs to no library; musl
- * runs all handlers before all destructors, and the preloaded library's destructor last of these.
- *
  * Nothing is freed, and the tables stay: other threads, and what libc frees after us, find them.
  */
 #include "runtime/check_exit.h"
@@ -17,38 +13,10 @@
 #include "runtime/heap_dump.h"
 #include "runtime/leak_list.h"
 #include "runtime/log.h"
-#include "runtime/provider.h"
 #include "runtime/quarantine.h"
 #include "runtime/record_text.h"
 
-static uint32_t is_registered; /* 1: the C library calls us after the destructors */
-static int done_pid;           /* of the process that is through */
-
-#ifndef MT_BUILD_WRAP
-static void last(void *nothing)
-{
-	mt_check_exit();
-}
-
-void mt_check_exit_begin(void)
-{
-	typedef int function(void (*)(void *), void *, void *);
-	if (mt_provider.libc != MT_LIBC_GLIBC)
-		return;
-	function *at_exit = (function *)mt_provider_find("__cxa_atexit");
-	is_registered = at_exit && !at_exit(last, NULL, NULL);
-}
-#else
-void mt_check_exit_begin(void)
-{
-}
-#endif
-
-void mt_check_exit_destructor(void)
-{
-	if (!is_registered)
-		mt_check_exit();
-}
+static int done_pid; /* of the process that is through */
 
 static void say_leak(const struct mt_leak *l, uint64_t number, uint64_t of)
 {

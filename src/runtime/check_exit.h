@@ -7,13 +7,7 @@
  * is written. Once a process; exit status and the work of threads that still run are not touched.
  */
 
-/* Arranges for it, as late as the C library permits. Start-up. */
-void mt_check_exit_begin(void);
-
-/* Our destructor runs: it is the last thing where nothing later was to be had. */
-void mt_check_exit_destructor(void);
-
-/* Does it. */
+/* At the program's last moment: last.h. */
 void mt_check_exit(void);
 
 #endif

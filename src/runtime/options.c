@@ -335,6 +335,21 @@ static int set_check(struct mt_options *o, struct word name, struct word value)
 	return 1;
 }
 
+static int parse_lost(struct word value, uint32_t *ret_lost)
+{
+	static const char *const words[] = {
+		[MT_LOST_BLOCKS_NONE] = "none",
+		[MT_LOST_BLOCKS_MAIN] = "main",
+		[MT_LOST_BLOCKS_ALL] = "all",
+	};
+	for (uint32_t i = 0; i < MT_ARRAY_LEN(words); i++)
+		if (word_is(value, words[i])) {
+			*ret_lost = i;
+			return 0;
+		}
+	return -MT_EINVAL;
+}
+
 static int set_option(struct mt_options *o, struct word name, struct word value)
 {
 	uint64_t v = 0;
@@ -363,6 +378,11 @@ static int set_option(struct mt_options *o, struct word name, struct word value)
 		if (!word_is(value, "all") && !word_is(value, "none"))
 			err = -MT_EINVAL;
 		o->follow = word_is(value, "all");
+	} else if (word_is(name, "lost")) {
+		err = parse_lost(value, &o->lost);
+	} else if (word_is(name, "looker")) {
+		err = parse_size(value, &v);
+		o->looker_pid = (uint32_t)v;
 	} else if (word_is(name, "heaps")) {
 		err = parse_heaps(value, &o->heaps);
 	} else if (word_is(name, "min-size")) {
@@ -590,6 +610,8 @@ static void describe(struct mt_options *o)
 		mt_fmt_str(&f, " max-size=");
 		mt_fmt_u64(&f, o->max_size);
 	}
+	if (o->lost)
+		mt_fmt_str(&f, o->lost == MT_LOST_BLOCKS_ALL ? " lost=all" : " lost=main");
 	if (o->heaps != 15) {
 		mt_fmt_str(&f, " heaps=");
 		mt_fmt_str(&f, o->heaps & 1 ? "malloc," : "");

@@ -38,6 +38,13 @@ enum mt_switch { MT_SWITCH_KEEP = 0, MT_SWITCH_ON = 1, MT_SWITCH_OFF = 2 };
 /* Which end of its page a guarded block lies at. */
 enum mt_guard_side { MT_GUARD_SIDE_EITHER = 0, MT_GUARD_SIDE_END = 1, MT_GUARD_SIDE_START = 2 };
 
+/* Whose memory is looked at when it ends, to tell lost blocks from others: see look.h. */
+enum mt_lost_blocks {
+	MT_LOST_BLOCKS_NONE = 0,
+	MT_LOST_BLOCKS_MAIN = 1, /* the launcher's own child */
+	MT_LOST_BLOCKS_ALL = 2,
+};
+
 struct mt_options {
 	struct mt_wishes wishes;
 	uint32_t depth;       /* frames kept, 1..256 */
@@ -45,6 +52,8 @@ struct mt_options {
 	uint32_t exit_report; /* leak_report: print at exit */
 	uint32_t heaps;       /* bit 0 malloc, 1 mmap, 2 brk, 3 custom */
 	uint32_t launcher_pid;
+	uint32_t lost;        /* enum mt_lost_blocks */
+	uint32_t looker_pid;  /* who serves looks; 0: nobody */
 	uint32_t in_valgrind; /* 1: track even inside Valgrind (valgrind=track): for instruction
 				 counts */
 	uint32_t verify;      /* the launcher is asked about every Nth stack, 0: none */

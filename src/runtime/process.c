@@ -8,7 +8,6 @@
 #include "elf/loader.h"
 #include "runtime/arena.h"
 #include "runtime/check.h"
-#include "runtime/check_exit.h"
 #include "runtime/check_signal.h"
 #include "runtime/check_sites.h"
 #include "runtime/control.h"
@@ -18,6 +17,7 @@
 #include "runtime/guard.h"
 #include "runtime/index.h"
 #include "runtime/instances.h"
+#include "runtime/last.h"
 #include "runtime/light.h"
 #include "runtime/lock.h"
 #include "runtime/log.h"
@@ -235,9 +235,10 @@ static int start(void)
 	}
 	if (!err && mt_check.state == MT_CHECK_ON) {
 		mt_record_text_open(&check);
-		mt_check_exit_begin();
 		mt_check_signals_begin();
 	}
+	if (!err && (mt_check.state == MT_CHECK_ON || mt_rt.options.lost))
+		mt_last_begin();
 	return err;
 }
 
@@ -609,5 +610,5 @@ __attribute__((destructor)) static void at_exit(void)
 		mt_leave(t);
 	}
 	mt_exit_report();
-	mt_check_exit_destructor();
+	mt_last_destructor();
 }

@@ -33,7 +33,7 @@ enum mt_sandbox {
 };
 
 enum {
-	MT_REGIONS = 21,
+	MT_REGIONS = MT_REGION_UNREACHED + 1,
 	MT_CHUNK_RECORDS = 128,
 	MT_DEFERRED_MAX = 64,
 	MT_PEAK_STEP = 65536,

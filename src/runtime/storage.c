@@ -42,6 +42,7 @@ static const struct plan plan[] = {
 	{MT_REGION_REQUEST, 1, MT_REQUEST_BYTES, MT_REQUEST_BYTES},
 	{MT_REGION_ERRORS, sizeof(struct mt_state_error), 16, MT_ERRORS_MAX},
 	{MT_REGION_DAMAGE, sizeof(struct mt_state_damage), 16, MT_ERRORS_MAX},
+	{MT_REGION_UNREACHED, sizeof(struct mt_state_unreached), 1, MT_UNREACHED_MAX},
 	/* as many as the options say */
 	{MT_REGION_STREAM, sizeof(struct mt_stream_buffer), 4, 0},
 };

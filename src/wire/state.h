@@ -17,7 +17,8 @@
 #define MT_STATE_MAGIC "MEMTRACK" /* 8 bytes, no NUL in the file */
 enum {
 	MT_STATE_VERSION_MAJOR = 1,
-	MT_STATE_VERSION_MINOR = 3,
+	MT_STATE_VERSION_MINOR = 4,
+	MT_STATE_LOOKS = 4,          /* minor version from which on processes ask for looks */
 	MT_STATE_FREED_VARIANCE = 3, /* minor version from which on samples have it */
 	MT_STATE_BYTE_ORDER = 0x01020304,
 	MT_STATE_HEADER_BYTES = 4096,
@@ -62,13 +63,14 @@ enum mt_state_region_kind {
 	MT_REGION_LABELS = 11, /* struct mt_state_label; element 0 unused */
 	MT_REGION_STATS = 12,  /* struct mt_state_stats; index = thread number */
 	MT_REGION_BIG = 13, /* struct mt_state_big; a slot is one of a few that its address has */
-	MT_REGION_REGIMES = 14, /* struct mt_state_regime; element 0: everything is recorded */
-	MT_REGION_SAMPLED = 15, /* struct mt_state_sampled; index = cell number */
-	MT_REGION_CHANGES = 16, /* struct mt_state_change; element 0 unused, in order of time */
-	MT_REGION_REQUEST = 17, /* bytes: text of the last control request */
-	MT_REGION_STREAM = 18,  /* buffers of recording mode */
-	MT_REGION_ERRORS = 19,  /* struct mt_state_error; element 0 unused, in order of time */
-	MT_REGION_DAMAGE = 20,  /* struct mt_state_damage; element 0 unused */
+	MT_REGION_REGIMES = 14,   /* struct mt_state_regime; element 0: everything is recorded */
+	MT_REGION_SAMPLED = 15,   /* struct mt_state_sampled; index = cell number */
+	MT_REGION_CHANGES = 16,   /* struct mt_state_change; element 0 unused, in order of time */
+	MT_REGION_REQUEST = 17,   /* bytes: text of the last control request */
+	MT_REGION_STREAM = 18,    /* buffers of recording mode */
+	MT_REGION_ERRORS = 19,    /* struct mt_state_error; element 0 unused, in order of time */
+	MT_REGION_DAMAGE = 20,    /* struct mt_state_damage; element 0 unused */
+	MT_REGION_UNREACHED = 21, /* struct mt_state_unreached; element 0 unused */
 };
 
 struct mt_state_region {
@@ -195,9 +197,18 @@ struct mt_state_header {
 				 */
 	uint64_t guard_bytes;   /* 440 of all slots; 0: a page each */
 	/* private memory of the tracker; 0: not said */
-	uint64_t arena_address;                              /* 448 */
-	uint64_t arena_bytes;                                /* 456 may become less */
-	uint8_t reserved[48];                                /* 464 */
+	uint64_t arena_address; /* 448 */
+	uint64_t arena_bytes;   /* 456 may become less */
+	/* A look for blocks that nothing can reach: see docs, Looks */
+	uint32_t look_asked;   /* 464 number of the request, 0: none */
+	uint32_t look_done;    /* 468 the request that was served last; the asker waits here */
+	uint32_t look_why;     /* 472 enum mt_state_look_why: of the request */
+	uint32_t look_result;  /* 476 enum mt_state_look: of the last look that came to an end */
+	uint32_t look_flags;   /* 480 enum mt_state_look_flags */
+	uint32_t look_unit;    /* 484 time of the look */
+	uint64_t look_stop_ns; /* 488 for which the process stood still */
+	uint64_t look_count;   /* 496 lost blocks */
+	uint64_t look_bytes;   /* 504 */
 	struct mt_state_region region[MT_STATE_REGIONS_MAX]; /* 512 */
 	uint8_t tail[4096 - 512 - 48 * MT_STATE_REGIONS_MAX];
 };
@@ -557,6 +568,37 @@ struct mt_state_damage {
 	uint8_t reserved[168];                   /* 344 */
 };
 
+/* A block of LIVE or LARGE that a look found lost, named by address and time of birth. 16 bytes. */
+struct mt_state_unreached {
+	uint64_t place;
+	uint32_t unit;
+	/* not 0: no other lost block points to it, or it stands for a cycle; of those with the same
+	 * call stack the largest, and this many blocks are */
+	uint32_t leaks;
+};
+enum { MT_UNREACHED_MAX = 4 << 20 };
+
+/* Why the process asked for a look. */
+enum mt_state_look_why {
+	MT_LOOK_AT_EXIT = 1, /* it ends when the look has a copy of its memory, or gives up */
+	MT_LOOK_ON_SIGNAL = 2,
+	MT_LOOK_ON_CALL = 3,
+};
+/* Never renumber. */
+enum mt_state_look {
+	MT_LOOK_NONE = 0,      /* nobody looked */
+	MT_LOOK_MADE = 1,      /* UNREACHED has what was lost */
+	MT_LOOK_NO_ANSWER = 2, /* nobody served the request in time */
+	MT_LOOK_REFUSED = 3,   /* the process's memory may not be read */
+	MT_LOOK_NO_MEMORY = 4, /* for the look, or for its result */
+	MT_LOOK_NO_BLOCKS = 5, /* not every block is recorded, so that none can be called lost */
+	MT_LOOK_FAILED = 6,    /* for another reason */
+};
+enum mt_state_look_flags {
+	MT_LOOK_NO_HEAP = 1,      /* the allocator is not known: what it keeps free held blocks */
+	MT_LOOK_HEAP_DAMAGED = 2, /* so that the result is not to be relied on */
+};
+
 struct mt_state_heap {
 	uint32_t name_string;
 	uint32_t flags;
@@ -605,6 +647,8 @@ MT_STATE_AT(mt_state_header, notes, 128);
 MT_STATE_AT(mt_state_header, now_unit, 176);
 MT_STATE_AT(mt_state_header, live_published, 200);
 MT_STATE_AT(mt_state_header, lost, 232);
+MT_STATE_AT(mt_state_header, look_asked, 464);
+MT_STATE_AT(mt_state_header, look_bytes, 504);
 MT_STATE_AT(mt_state_header, region, 512);
 MT_STATE_SIZE(mt_state_module, 128);
 MT_STATE_SIZE(mt_state_totals, 32);
@@ -625,6 +669,7 @@ MT_STATE_AT(mt_state_header, control_done, 360);
 MT_STATE_AT(mt_state_header, stats_live_published, 392);
 MT_STATE_SIZE(mt_state_size_class, 32);
 MT_STATE_SIZE(mt_state_stats, 1088);
+MT_STATE_SIZE(mt_state_unreached, 16);
 MT_STATE_SIZE(mt_state_big, 32);
 MT_STATE_SIZE(mt_state_regime, 64);
 MT_STATE_SIZE(mt_state_sampled, 128);

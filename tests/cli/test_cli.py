@@ -180,7 +180,7 @@ def input_that_cannot_be_read_is_named(b):
 @test
 def states_of_other_kinds_are_named(b):
     sentences = {
-        "version": "'version.mtk' has state file version 9.3, this program reads version 1",
+        "version": "'version.mtk' has state file version 9.4, this program reads version 1",
         "order": "'order.mtk'",
         "arch": "",
     }

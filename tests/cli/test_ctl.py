@@ -163,7 +163,7 @@ def settings_change_while_the_program_runs(b):
     b.expect("ps", row_of_ps(b, pid)[1:4], ["sample", "4.0", "KiB"])
     b.expect("events", bool(wait_until(lambda: int(row_of_ps(b, pid)[6].replace(",", "")) > 0)), True)
     b.run("ctl", str(pid), "every=10")
-    b.expect("every", settings(b, pid)[0]["interval"], "every 10. allocation")
+    b.expect("every", settings(b, pid)[0]["interval"], "one of every 10 allocations")
     b.run("ctl", str(pid), "mode=stats", "label=", "modules=")
     found, text = settings(b, pid)
     b.expect("back", (found["mode"][:10], found["label"][:2], found["modules"][:2]), ("stats, for", "-,", "-,"))

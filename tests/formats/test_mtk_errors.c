@@ -102,7 +102,7 @@ static void other_major_version_is_refused(void **state)
 	assert_int_equal(err.code, -EPROTONOSUPPORT);
 	assert_int_equal(err.offset, 8);
 	assert_string_equal(err.text,
-			    "'x.mtk' has state file version 2.3, this program reads version 1; "
+			    "'x.mtk' has state file version 2.4, this program reads version 1; "
 			    "use the memtrack that wrote it or a newer one");
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Kinds up to LABELS are in every file; those behind it only when something was added to them. */
-enum { KINDS = MT_REGION_DAMAGE + 1, KINDS_ALWAYS = MT_REGION_LABELS + 1, UNIT_SHIFT = 21 };
+enum { KINDS = MT_REGION_UNREACHED + 1, KINDS_ALWAYS = MT_REGION_LABELS + 1, UNIT_SHIFT = 21 };
 
 static const uint32_t elem_bytes[KINDS] = {
 	[MT_REGION_STRINGS] = 1,
@@ -33,6 +33,7 @@ static const uint32_t elem_bytes[KINDS] = {
 	[MT_REGION_REQUEST] = 1,
 	[MT_REGION_ERRORS] = sizeof(struct mt_state_error),
 	[MT_REGION_DAMAGE] = sizeof(struct mt_state_damage),
+	[MT_REGION_UNREACHED] = sizeof(struct mt_state_unreached),
 };
 
 struct table {
