@@ -107,6 +107,36 @@ struct memtrack_stats {
 /* Fills *stats (struct_bytes set by the caller). 0, or -ENOSYS: tracking is off, all is zero. */
 MEMTRACK_API int memtrack_stats_get(struct memtrack_stats *stats);
 
+/* --- lost blocks -------------------------------------------------------------------------------
+ */
+
+enum { MEMTRACK_LEAKS_LISTED = 32 };
+
+/* Blocks that nothing can reach any more. Fields may be added at the end: struct_bytes says how
+   many the caller knows. */
+struct memtrack_leaks {
+	size_t struct_bytes;
+	uint64_t lost_count, lost_bytes; /* all of them, also what hangs on other lost blocks */
+	size_t listed;                   /* of leak, larger ones first */
+	struct {
+		void *block;
+		size_t bytes;     /* as asked for */
+		uint64_t similar; /* others of the same call stack, which are not listed */
+	} leak[MEMTRACK_LEAKS_LISTED];
+};
+
+/*
+ * Looks for lost blocks of the calling process now, as `memtrack leaks` does, and waits for the
+ * result, 30 s at most; other threads go on. The search is made by another process: that of
+ * `memtrack run`, else the command memtrack, which is started from beside the library. Words in
+ * registers and on stacks count as pointers, also of the caller. Fills *leaks (struct_bytes set by
+ * the caller): 0, or a negative errno value: -ENOSYS: tracking is off; -ENOTSUP: not every block is
+ * recorded (statistics and sampling mode); -EPERM: the process's memory may not be read; -ENOMEM;
+ * -ENOENT: there is no command memtrack; -ETIMEDOUT; -EBUSY: another thread asks, or the tracker is
+ * at work in this one; -EIO: the search failed. Not async-signal-safe.
+ */
+MEMTRACK_API int memtrack_leaks(struct memtrack_leaks *leaks);
+
 /* --- live blocks in check mode -----------------------------------------------------------------
  */
 
@@ -297,6 +327,7 @@ MEMTRACK_INLINE char *memtrack_at_strndup(const char *s, size_t n, const char *f
 #define memtrack_snapshot(path) (memtrack_snapshot ? memtrack_snapshot(path) : -38 /* ENOSYS */)
 #define memtrack_stats_get(stats) \
 	(memtrack_stats_get ? memtrack_stats_get(stats) : -38 /* ENOSYS */)
+#define memtrack_leaks(leaks) (memtrack_leaks ? memtrack_leaks(leaks) : -38 /* ENOSYS */)
 #define memtrack_malloc_leak_info(info, overall, each, total, frames) \
 	(memtrack_malloc_leak_info \
 		 ? memtrack_malloc_leak_info((info), (overall), (each), (total), (frames)) \

@@ -8,6 +8,7 @@
 #include "cli/load.h"
 #include "cli/output.h"
 #include "cli/report_options.h"
+#include "cli/run_looks.h"
 
 #include "base/alloc.h"
 #include "base/map.h"
@@ -23,7 +24,7 @@ struct leaks_options {
 	int is_json, roots, tagged;
 	uint64_t top, stack, error_exitcode;
 	bool contents, no_interior, unaligned;
-	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, verbose;
+	bool no_symbols, no_cache, debuginfod, no_builtin_suppressions, verbose, answer;
 	struct mt_text_list symbol_dirs, suppressions;
 	const char *output, *state;
 };
@@ -107,6 +108,11 @@ static const struct mt_option options[] = {
 	 .offset = offsetof(struct leaks_options, is_json),
 	 .set_value = 1,
 	 .help = "write JSON"},
+	{.name = "answer",
+	 .kind = MT_OPTION_FLAG,
+	 .offset = offsetof(struct leaks_options, answer),
+	 .help = "the operand is the state file of a process that waits for this search: store the "
+		 "result there and print nothing; libmemtrack calls this"},
 	{.letter = 'v',
 	 .name = "verbose",
 	 .kind = MT_OPTION_FLAG,
@@ -296,6 +302,9 @@ static int run(const void *opaque, const struct mt_operands *operands)
 	int code;
 
 	mt_output_init(&out, o->output);
+	if (o->answer)
+		return mt_looker_answer(operands->text[0], mt_run_look) ? MT_EXIT_FAILED
+									: MT_EXIT_OK;
 	code = choose(&s, &err);
 	if (!code)
 		code = find_leaks(&s, &err);

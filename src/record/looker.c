@@ -122,18 +122,21 @@ static struct mt_state_header *map_header(const char *path)
 	return h == MAP_FAILED ? NULL : h;
 }
 
-static void serve_file(const char *path, mt_looker_serve *serve)
+int mt_looker_answer(const char *path, mt_looker_serve *serve)
 {
 	struct mt_state_header copy, *h = map_header(path);
+	int code = -ENODATA;
 
 	if (!h)
-		return;
+		return code;
 	if (!mt_mtk_read_header(path, &copy, NULL) && copy.look_asked != copy.look_done &&
 	    mt_mtk_process_alive(&copy)) {
 		serve(path, h);
 		mt_looker_let_go(h);
+		code = 0;
 	}
 	munmap(h, MT_STATE_HEADER_BYTES);
+	return code;
 }
 
 static bool is_state_name(const char *name)
@@ -158,7 +161,7 @@ static void serve_events(int fd, const char *dir, mt_looker_serve *serve)
 			e->len && is_state_name(e->name) ? mt_path_join(dir, e->name) : NULL;
 
 		if (path)
-			serve_file(path, serve);
+			mt_looker_answer(path, serve);
 		at += (ssize_t)(sizeof(*e) + e->len);
 	}
 }

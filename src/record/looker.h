@@ -34,6 +34,9 @@ pid_t mt_looker_pid(const struct mt_looker *l);
 /* Waits until what was asked for is served, and ends it. NULL is allowed. */
 void mt_looker_stop(struct mt_looker *l);
 
+/* Serves the request of one state file, here. 0, or -ENODATA: nothing is asked for. */
+int mt_looker_answer(const char *path, mt_looker_serve *serve);
+
 /* For the serving function: the asker goes on. */
 void mt_looker_let_go(struct mt_state_header *h);
 

@@ -6,6 +6,8 @@
 #include "runtime/control.h"
 #include "runtime/guard.h"
 #include "runtime/lock.h"
+#include "runtime/look.h"
+#include "runtime/lost_blocks.h"
 #include "runtime/provider.h"
 #include "runtime/record.h"
 #include "runtime/sites.h"
@@ -329,6 +331,49 @@ static void add_counted(struct memtrack_stats *s)
 	}
 	if (peak > 0)
 		s->peak_bytes = (uint64_t)peak;
+}
+
+static int error_of_look(enum mt_state_look result)
+{
+	static const int errors[] = {
+		[MT_LOOK_NONE] = -MT_ENOENT,         [MT_LOOK_MADE] = 0,
+		[MT_LOOK_NO_ANSWER] = -MT_ETIMEDOUT, [MT_LOOK_REFUSED] = -MT_EPERM,
+		[MT_LOOK_NO_MEMORY] = -MT_ENOMEM,    [MT_LOOK_NO_BLOCKS] = -MT_ENOTSUP,
+		[MT_LOOK_FAILED] = -MT_EIO,
+	};
+	return result < MT_ARRAY_LEN(errors) ? errors[result] : -MT_EIO;
+}
+
+static void take_look(struct memtrack_leaks *l)
+{
+	struct mt_lost_block block[MEMTRACK_LEAKS_LISTED];
+	l->lost_count = mt_rt.hdr->look_count;
+	l->lost_bytes = mt_rt.hdr->look_bytes;
+	l->listed = mt_lost_blocks(block, MEMTRACK_LEAKS_LISTED);
+	for (size_t i = 0; i < l->listed; i++) {
+		l->leak[i].block = (void *)(uintptr_t)block[i].leak.place;
+		l->leak[i].bytes = block[i].leak.size;
+		l->leak[i].similar = block[i].leaks - 1;
+	}
+}
+
+int memtrack_leaks(struct memtrack_leaks *leaks)
+{
+	struct memtrack_leaks l;
+	struct mt_thread *t;
+	mt_mem_zero(&l, sizeof(l));
+	l.struct_bytes = MT_MIN(leaks->struct_bytes, sizeof(l));
+	enum mt_enter how = mt_enter(&t);
+	int err = how == MT_ENTER_PASS ? -MT_ENOSYS : how == MT_ENTER_NESTED ? -MT_EBUSY : 0;
+	if (!err) {
+		err = mt_look_is_table() ? error_of_look(mt_look_now(MT_LOOK_ON_CALL))
+					 : -MT_ENOTSUP;
+		if (!err)
+			take_look(&l);
+		mt_leave(t);
+	}
+	mt_mem_copy(leaks, &l, l.struct_bytes);
+	return err;
 }
 
 int memtrack_stats_get(struct memtrack_stats *stats)

@@ -11,6 +11,7 @@
 #include "runtime/action.h"
 #include "runtime/check_heap.h"
 #include "runtime/check_stats.h"
+#include "runtime/check_unreachable.h"
 #include "runtime/log.h"
 #include "runtime/heap_dump.h"
 #include "runtime/record_text.h"
@@ -148,11 +149,8 @@ void mt_check_signal_taken(int number)
 MT_COLD void mt_check_due_slow(struct mt_thread *t, const struct mt_use *use)
 {
 	uint32_t due = __atomic_exchange_n(&mt_check_pending, 0, __ATOMIC_RELAXED);
-	if (due & 1u << UNREACHABLE) {
-		mt_log(MT_LOG_INFO, "Starting to check for unreachable memory.");
-		mt_log(MT_LOG_ERROR,
-		       "Unreachable check failed, there is no scan for unreachable memory yet.");
-	}
+	if (due & 1u << UNREACHABLE)
+		mt_check_unreachable();
 	if (due & 1u << DUMP)
 		mt_heap_dump_on_signal();
 	if (due & 1u << STATS)

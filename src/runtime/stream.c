@@ -19,7 +19,6 @@ enum {
 	O_APPEND_FLAG = 02000,
 	O_NOFOLLOW_FLAG = 0400000,
 	SEEK_TO_END = 2,
-	MT_EIO = 5,
 };
 
 static uint32_t hint;       /* where the last free buffer was found; atomic, any value is right */

@@ -9,6 +9,7 @@ import argparse
 import fcntl
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -289,20 +290,34 @@ def _(bench):
     return r
 
 
-def unreachable(name, words):
-    """There is no scan yet: each request fails, as C153 has it."""
+def unreachable(name, words, live):
+    """Of two blocks the program knows the second; with the guards and the rest around them."""
     def check(bench):
-        r = run(bench, words, "check_unreachable_on_signal")
+        r = run(bench, "malloc 1000 malloc 20 raise 48 mark signal " + words, "check_unreachable_on_signal backtrace guard")
         r.expect("status", r.status, 3)
         r.expect_log("-- signal", "Starting to check for unreachable memory.",
-                     "Unreachable check failed, there is no scan for unreachable memory yet.", "-- end")
+                     "  1000 bytes unreachable at %s" % r.all("p")[0][2:], Frames("do_argument", "main"),
+                     "1000 bytes in 1 allocation unreachable out of " + live, "-- end")
         return r
     test(name)(check)
 
 
-unreachable("C152 unreachable blocks, asked for once", "malloc 10 raise 48 mark signal malloc 110 malloc 10 mark end exit 3")
-unreachable("C153 unreachable blocks, asked for by free", "malloc 10 raise 48 mark signal free mark end exit 3")
-unreachable("C154 unreachable blocks, asked for by malloc_usable_size", "malloc 10 raise 48 mark signal usable mark end exit 3")
+unreachable("C152 unreachable blocks, asked for once", "malloc 110 malloc 10 mark end exit 3", "1020 bytes in 2 allocations")
+unreachable("C152 unreachable blocks, asked for by free", "free mark end exit 3", "1020 bytes in 2 allocations")
+unreachable("C154 unreachable blocks, asked for by malloc_usable_size", "usable mark end exit 3", "1020 bytes in 2 allocations")
+
+
+@test("C153 unreachable blocks, the check fails")
+def _(bench):
+    lonely = os.path.join(bench.work, "lonely")
+    os.makedirs(lonely, exist_ok=True)
+    shutil.copy(os.path.realpath(bench.library), lonely + "/libmemtrack.so")
+    r = run(bench, "malloc 10 raise 48 mark signal free mark end exit 3", "check_unreachable_on_signal",
+            {"LD_PRELOAD": lonely + "/libmemtrack.so"})
+    r.expect("status", r.status, 3)
+    r.expect_log("-- signal", "Starting to check for unreachable memory.",
+                 "Unreachable check failed, the command memtrack is not where the library expects it.", "-- end")
+    return r
 
 
 @test("a signal switches stacks")

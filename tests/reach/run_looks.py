@@ -8,6 +8,7 @@ Lost and reachable blocks at the end of memtrack run, and in memtrack report of 
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,11 +27,21 @@ LOST, LOST_BYTES, HELD, HELD_BYTES = 8, 13000, 4, 12000
 class Bench(cases.Bench):
     def __init__(self, build, libc):
         super().__init__(build, "looks")
-        self.program = self.dir + "/ends"
-        compiler = {"glibc": "gcc", "musl": "musl-gcc"}[libc]
-        self.is_musl = libc == "musl"
-        subprocess.run([compiler, "-g", "-O1", "-w", "-Wl,--eh-frame-hdr", "-pthread", os.path.join(HERE, "ends.c"), "-o", self.program], check=True,
-                       timeout=TIMEOUT_S)
+        self.libc = libc
+        self.program = self.compile("ends")
+
+    def compile(self, name):
+        compiler = {"glibc": "gcc", "musl": "musl-gcc"}[self.libc]
+        subprocess.run([compiler, "-g", "-O1", "-w", "-Wl,--eh-frame-hdr", "-pthread", "-DENABLE_MEMTRACK",
+                        "-I" + os.path.join(HERE, "..", "..", "include"), os.path.join(HERE, name + ".c"),
+                        "-o", os.path.join(self.dir, name)], check=True, timeout=TIMEOUT_S)
+        return os.path.join(self.dir, name)
+
+    def preloaded(self, *command, **more):
+        """What a program says that is tracked without memtrack run."""
+        env = {**self.env, "LD_PRELOAD": self.build + "/libmemtrack.so", "MEMTRACK_MODE": "full", "MEMTRACK_DIR": self.dir,
+               "MEMTRACK_STATE_DIR": self.dir, **more}
+        return subprocess.run(command, cwd=self.dir, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
 
     def run(self, *words, options=(), show="text", program=None):
         """(status, standard error, reports) of a run; reports by program as JSON."""
@@ -175,6 +186,28 @@ def other_modes_do_not_ask(b):
         for f in os.listdir(b.dir):
             if f.endswith((".mtk", ".mtr")):
                 os.unlink(b.dir + "/" + f)
+
+
+@test
+def a_program_asks_for_its_lost_blocks(b):
+    asks = b.compile("asks")
+    done, _ = b.run("5", program=asks)
+    b.expect("under run", done.stdout, "0 77 5 5000 1 1000 4\n")
+    done, _ = b.run("0", program=asks)
+    b.expect("none", done.stdout, "0 77 0 0 0 0 0\n")
+    done, _ = b.run("5", program=asks, options=["--mode=stats"])
+    b.expect("statistics", done.stdout, "-95 77 0 0 0 0 0\n")
+    b.expect("untracked", subprocess.run([asks, "5"], capture_output=True, text=True, check=True, env=b.env).stdout, "-38 77 0 0 0 0 0\n")
+    # neither its SIGCHLD nor what it waits for knows of the command that searches
+    b.expect("preloaded", b.preloaded(asks, "5", "signals"), "0 77 5 5000 1 1000 4\n1 7 1 1\n")
+
+
+@test
+def without_the_command_the_program_is_told(b):
+    lonely = b.dir + "/lonely"
+    os.mkdir(lonely)
+    shutil.copy(os.path.realpath(b.build + "/libmemtrack.so"), lonely + "/libmemtrack.so")
+    b.expect("no command", b.preloaded(b.compile("asks"), "5", LD_PRELOAD=lonely + "/libmemtrack.so"), "-2 77 0 0 0 0 0\n")
 
 
 def main():
