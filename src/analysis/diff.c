@@ -58,21 +58,6 @@ struct growth {
 	struct mt_estimate came, went;
 };
 
-/* Sums of samples ever taken only grow: what the later one has more. */
-static struct mt_estimate later_part(const struct mt_estimate *old, const struct mt_estimate *now)
-{
-	struct mt_estimate e = *now;
-
-	e.samples -= MT_MIN(old->samples, now->samples);
-	e.certain -= MT_MIN(old->certain, now->certain);
-	e.bytes -= old->bytes;
-	e.count -= old->count;
-	e.seen_bytes -= old->seen_bytes;
-	e.bytes_variance -= old->bytes_variance;
-	e.count_variance -= old->count_variance;
-	return e;
-}
-
 /* Both sides were looked at with some sampling, so what each lacks may only not have been seen. */
 static void share_unseen(struct growth *g)
 {
@@ -97,7 +82,7 @@ static struct growth find_growth(const struct mt_estimate *old, const struct mt_
 		g.came.unseen_bytes = now ? now->unseen_bytes : 0;
 		g.went.unseen_bytes = old ? old->unseen_bytes : 0;
 	} else if (measure == MT_MEASURE_TOTAL && t->is_same_process && old && now) {
-		g.came = later_part(old, now);
+		g.came = mt_estimate_since(old, now);
 		g.went = none;
 		return g;
 	}

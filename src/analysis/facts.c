@@ -155,14 +155,6 @@ uint64_t mt_facts_round(double v)
 	return !(v > 0) ? 0 : v >= 0x1p64 ? UINT64_MAX : (uint64_t)(v + 0.5);
 }
 
-static struct mt_estimate exact(uint64_t count, uint64_t bytes)
-{
-	return (struct mt_estimate){.certain = count,
-				    .count = (double)count,
-				    .bytes = (double)bytes,
-				    .seen_bytes = (double)bytes};
-}
-
 /*
  * Live at the peak: the samples are not known one by one any more, so their variance is not known
  * either. It is at most T times the bytes, and at most T^2 a sample; of every Nth it is taken as
@@ -190,16 +182,18 @@ struct mt_estimate mt_facts_site(const struct mt_profile *p, uint32_t site, enum
 	const struct mt_sampling *how = &p->regime[s->regime].sampling;
 
 	if (measure == MT_MEASURE_PEAK) {
-		struct mt_estimate e = mt_sampling_is_partial(how)
-					       ? at_peak(s, how)
-					       : exact(s->at_peak_count, s->at_peak_bytes);
+		struct mt_estimate e =
+			mt_sampling_is_partial(how)
+				? at_peak(s, how)
+				: mt_estimate_of_all(s->at_peak_count, s->at_peak_bytes);
 
 		/* what has no block never goes by the counters */
 		e.is_least = s->regime && p->site_sample[site].total.is_least;
 		e.is_most = s->regime && p->site_sample[site].lacks_blocks;
 		return e;
 	}
-	return s->regime ? p->site_sample[site].total : exact(s->counts.allocs, s->counts.bytes);
+	return s->regime ? p->site_sample[site].total
+			 : mt_estimate_of_all(s->counts.allocs, s->counts.bytes);
 }
 
 struct mt_estimate mt_facts_cell_total(const struct mt_profile *p, uint32_t cell)
@@ -210,7 +204,7 @@ struct mt_estimate mt_facts_cell_total(const struct mt_profile *p, uint32_t cell
 	struct mt_estimate e;
 
 	if (!p->site[site].regime)
-		return exact(c->allocs, c->bytes);
+		return mt_estimate_of_all(c->allocs, c->bytes);
 	e = p->cell_sample[cell].total;
 	e.is_least = p->site_sample[site].total.is_least;
 	return e;

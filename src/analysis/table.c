@@ -92,12 +92,53 @@ static void fill_snapshot_facts(struct builder *b)
 		b->facts[i].recorded = b->p->site[i].live_count;
 		b->facts[i].count = b->p->site[i].live_count;
 		b->facts[i].bytes = b->p->site[i].live_bytes;
+		if (b->chance)
+			b->chance[i].live = mt_profile_flow(b->p, i).live;
+	}
+}
+
+/* The other side, when it is of the same process and one of both is a snapshot. */
+static const struct mt_profile *snapshots_other(const struct builder *b)
+{
+	const struct mt_query *q = b->query;
+
+	for (uint32_t i = 0; i < q->other_count; i++)
+		if ((b->p->snapshot || q->other[i]->snapshot) &&
+		    mt_profile_is_same_process(b->p, q->other[i]))
+			return q->other[i];
+	return NULL;
+}
+
+/* Events are only ever added. */
+static bool is_later(const struct mt_profile *a, const struct mt_profile *b)
+{
+	return a->totals.allocs + a->totals.frees > b->totals.allocs + b->totals.frees;
+}
+
+/* What the other side lacks, when one of both has no blocks but sums. */
+static void fill_flows(struct builder *b, const struct mt_profile *other)
+{
+	bool later = is_later(b->p, other);
+
+	for (uint32_t i = 1; i < b->p->site_count; i++) {
+		struct mt_flow mine = mt_profile_flow(b->p, i), theirs = {0};
+		struct mt_estimate came, went;
+
+		if (!is_heap_wanted(b, b->p->site[i].heap))
+			continue;
+		b->chance[i].only = mine.live; /* known exactly, or nothing is in both */
+		if (!b->p->site[i].regime)
+			continue;
+		if (i < other->site_count)
+			theirs = mt_profile_flow(other, i);
+		mt_flow_between(later ? &theirs : &mine, later ? &mine : &theirs, &came, &went);
+		b->chance[i].only = later ? came : went;
 	}
 }
 
 static void fill_facts(struct builder *b)
 {
-	const struct mt_profile *p = b->p;
+	const struct mt_profile *p = b->p, *other = snapshots_other(b);
 
 	if (p->snapshot)
 		fill_snapshot_facts(b);
@@ -112,6 +153,8 @@ static void fill_facts(struct builder *b)
 	for (uint64_t i = 0; i < p->groups; i++)
 		if (is_group_wanted(b, i))
 			add_group(b, i, p->cell[p->group[i].cell].site, b->facts, b->chance);
+	if (b->chance && other)
+		fill_flows(b, other);
 }
 
 static void add_facts(const struct mt_profile *p, const struct mt_facts *f, struct mt_row *row)

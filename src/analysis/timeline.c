@@ -141,6 +141,37 @@ static void link_site(struct builder *b, struct mt_timeline_site *row, uint32_t 
 	}
 }
 
+static struct mt_flow flow_at(const struct builder *b, uint32_t site,
+			      const struct mt_series_site *values,
+			      const struct mt_series_sampled *sampled)
+{
+	uint32_t regime = b->p->site[site].regime;
+	struct mt_flow f;
+
+	/* a site that is not sampled has no sums of samples: all it has is seen */
+	if (!regime)
+		return (struct mt_flow){
+			.live = mt_estimate_of_all(values[site].count, values[site].bytes)};
+	f = mt_series_flow(&values[site], &sampled[site], &b->p->regime[regime].sampling);
+	mt_profile_mark_flow(b->p, site, &f);
+	return f;
+}
+
+static void add_chance(struct builder *b, struct mt_timeline_site *row, uint32_t site)
+{
+	struct mt_flow first = flow_at(b, site, b->s->first, b->s->first_sampled);
+	struct mt_flow last = flow_at(b, site, b->s->last, b->s->last_sampled);
+	struct mt_estimate came = last.live, went = first.live;
+
+	if (b->p->site[site].regime) {
+		mt_flow_between(&first, &last, &came, &went);
+		row->knows_chance = true;
+	}
+	mt_estimate_merge(&row->last_live, &last.live);
+	mt_estimate_merge(&row->came, &came);
+	mt_estimate_merge(&row->went, &went);
+}
+
 static void add_site(struct builder *b, struct mt_timeline_site *row, uint32_t site)
 {
 	const struct mt_series_site *first = &b->s->first[site], *last = &b->s->last[site];
@@ -155,6 +186,8 @@ static void add_site(struct builder *b, struct mt_timeline_site *row, uint32_t s
 	row->last_count += last->count;
 	row->allocs += minus(last->allocs, first->allocs);
 	row->frees += minus(last->frees, first->frees);
+	if (b->s->first_sampled)
+		add_chance(b, row, site);
 }
 
 /* The row of the site's call stack, made when it is the first of it. NULL: no memory. */

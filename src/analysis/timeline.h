@@ -10,6 +10,7 @@
  */
 
 #include "analysis/trend.h"
+#include "model/estimate.h"
 #include "model/profile.h"
 #include "model/series.h"
 
@@ -29,6 +30,12 @@ struct mt_timeline_site {
 	uint64_t first_bytes, last_bytes; /* live; those that it had when it was not there yet: 0 */
 	uint64_t first_count, last_count;
 	uint64_t allocs, frees; /* between the first snapshot and the last */
+	/*
+	 * How sure that is: of what is live at last, and of what came and went since the first.
+	 * knows_chance: some of its blocks were left to chance, and the snapshots tell the samples.
+	 */
+	bool knows_chance;
+	struct mt_estimate last_live, came, went;
 	/* of the blocks that were live when the profile was read */
 	uint64_t block_bytes, old_bytes; /* all; those that lived in the first half of the series */
 	uint64_t oldest_age_ns;          /* 0: none */

@@ -81,10 +81,12 @@ const struct mt_command mt_cmd_diff = {
 		"number, a time since the start (90s, 2h30m), a time before the last snapshot "
 		"(-10m), first or last; of a time within the run the nearest is "
 		"taken. Of a snapshot the live "
-		"blocks of each site are known, not their ages, sizes and threads. Snapshots of a "
-		"sampled run cannot be compared, as they do not tell how sure their estimates are, "
-		"nor can those in statistics mode, which know no call sites; two state files of "
-		"a sampled run can. A file "
+		"blocks of each site are known, not their ages, sizes and threads. Of a sampled "
+		"run it has the sums of what each site allocated and freed, with their variances: "
+		"blocks that came and went between two snapshots are in both, so the interval is "
+		"an upper bound, never more than that of two samples with nothing in common. "
+		"Snapshots in statistics mode, which know no call sites, cannot be compared, nor "
+		"those of a sampled run that an older memtrack took. A file "
 		"whose name holds an @ is taken as it is.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-report(1), memtrack-timeline(1)",

@@ -289,6 +289,7 @@ static int add_side(struct mt_loaded *l, const char *operand, struct mt_err *err
 	struct mt_series_point point;
 	struct mt_mts_header header;
 	struct mt_state_header state;
+	bool is_sampled;
 	int code;
 
 	if (!at || at == operand || !access(operand, F_OK))
@@ -310,13 +311,14 @@ static int add_side(struct mt_loaded *l, const char *operand, struct mt_err *err
 		code = mt_mtk_read_header(l->path[l->count - 1], &state, err);
 	if (!code && !mt_mts_is_of(&header, &state))
 		code = mt_err_set(err, -EINVAL, "'%s' holds snapshots of another process", series);
-	if (!code && mt_profile_is_sampled(l->profile[l->count - 1]))
-		code = mt_err_set(
-			err, -EINVAL,
-			"snapshots of a sampled run cannot be compared, as they do not "
-			"tell how sure their estimates are: compare two state files of it, "
-			"or see 'memtrack timeline'");
-	if (!code && point.is_usable)
+	is_sampled = !code && mt_profile_is_sampled(l->profile[l->count - 1]);
+	if (is_sampled && !table.knows_samples)
+		code = mt_err_set(err, -EINVAL,
+				  "this snapshot of a sampled run cannot be compared: an older "
+				  "memtrack took it or tracked the program, and it does not tell "
+				  "how sure its estimates are; compare two state files, or see "
+				  "'memtrack timeline'");
+	if (!code && (point.is_counted || (point.is_usable && !is_sampled)))
 		code = mt_err_set(err, -EINVAL,
 				  "snapshots in statistics mode cannot be compared: they know the "
 				  "process as a whole only; 'memtrack timeline' shows them");

@@ -279,12 +279,22 @@ static void add_sizes(struct watching *w, const struct mt_state_cell *c)
 	}
 }
 
+/* `live` has what was ever allocated until all cells are there. */
+static void add_samples(struct mt_series_sampled *to, const struct mt_state_cell *c)
+{
+	to->live.samples += c->allocs;
+	to->freed.samples += c->frees;
+	to->freed_bytes += c->freed_bytes;
+}
+
 static void add_cell(struct watching *w, const struct mt_state_cell *c, uint64_t number)
 {
 	struct mt_watch_site *site = &w->watch.site[c->site];
 	struct mt_watch_counts counts = {c->allocs, c->frees, c->bytes, c->freed_bytes};
 
 	if (site->is_estimate && number < w->cell_count) {
+		if (w->watch.sampled)
+			add_samples(&w->watch.sampled[c->site], c);
 		w->site_of_cell[number] = c->site;
 		counts.allocs = counts.frees = 0; /* samples; their weights follow */
 	}
@@ -313,6 +323,30 @@ static uint64_t whole_of(const uint64_t q16[2])
 	return (q16[1] << 48 | q16[0] >> 16) + (q16[0] >> 15 & 1);
 }
 
+/* Of two words, low first. */
+static double wide(const uint64_t words[2])
+{
+	return (double)words[1] * 0x1p64 + (double)words[0];
+}
+
+static void add_variances(struct mt_series_sampled *to, const struct mt_state_sampled *s)
+{
+	to->live.seen_bytes += s->sample_bytes;
+	to->live.bytes_variance += wide(s->bytes_variance);
+	to->live.count_variance += wide(s->count_variance);
+	to->freed.seen_bytes += s->freed_sample_bytes;
+	to->freed.bytes_variance += wide(s->freed_bytes_variance);
+	to->freed.count_variance += wide(s->freed_count_variance);
+}
+
+static void take_freed(struct mt_series_part *live, const struct mt_series_part *freed)
+{
+	live->samples -= MT_MIN(live->samples, freed->samples);
+	live->seen_bytes -= MT_MIN(live->seen_bytes, freed->seen_bytes);
+	live->bytes_variance = MT_MAX(live->bytes_variance - freed->bytes_variance, 0);
+	live->count_variance = MT_MAX(live->count_variance - freed->count_variance, 0);
+}
+
 static int visit_sampled(void *user, const void *elems, uint64_t first, uint64_t count)
 {
 	struct watching *w = user;
@@ -324,6 +358,8 @@ static int visit_sampled(void *user, const void *elems, uint64_t first, uint64_t
 		memcpy(&s, (const uint8_t *)elems + i * w->elem_bytes, sizeof(s));
 		w->watch.site[site].counts.allocs += whole_of(s.count_q16);
 		w->watch.site[site].counts.frees += whole_of(s.freed_count_q16);
+		if (w->watch.sampled)
+			add_variances(&w->watch.sampled[site], &s);
 	}
 	return 0;
 }
@@ -383,6 +419,32 @@ static int load_cells(struct watching *w)
 	return code;
 }
 
+/* Room for what sites have beside their counts, where they may have it. */
+static int begin_samples(struct watching *w)
+{
+	bool is_sampled = elements(w, MT_REGION_REGIMES, sizeof(struct mt_state_regime)) > 1;
+
+	w->watch.knows_samples =
+		!is_sampled || w->source.header.version_minor >= MT_STATE_FREED_VARIANCE;
+	if (!is_sampled || !w->watch.knows_samples)
+		return 0;
+	w->watch.sampled = mt_alloc_zero(w->watch.site_count + 1u, sizeof(*w->watch.sampled));
+	return w->watch.sampled ? 0 : -ENOMEM;
+}
+
+static void end_samples(struct watching *w)
+{
+	bool has_sampled = elements(w, MT_REGION_SAMPLED, sizeof(struct mt_state_sampled)) > 0;
+
+	for (uint32_t i = 0; w->watch.sampled && i < w->watch.site_count; i++) {
+		take_freed(&w->watch.sampled[i].live, &w->watch.sampled[i].freed);
+		w->watch.knows_samples &= has_sampled || !w->watch.site[i].is_estimate;
+	}
+	if (w->watch.sampled)
+		w->watch.sampled[0] = (struct mt_series_sampled){0};
+	w->watch.knows_samples &= !w->watch.is_partial;
+}
+
 /* Sites, then their counters: a cell of a site that came later is left to the next reading. */
 static int load_sites(struct watching *w)
 {
@@ -395,9 +457,14 @@ static int load_sites(struct watching *w)
 		return -ENOMEM;
 	if (w->what & MT_MTK_WATCH_SIZES)
 		code = load_hists(w);
+	if (!code && w->what & MT_MTK_WATCH_SAMPLES)
+		code = begin_samples(w);
 	if (!code)
 		code = walk(w, MT_REGION_SITES, sizeof(struct mt_state_site), visit_sites);
-	return code ? code : load_cells(w);
+	if (!code)
+		code = load_cells(w);
+	end_samples(w);
+	return code;
 }
 
 /* ---- memory errors ---- */

@@ -18,7 +18,8 @@ enum mt_mtk_watch_what {
 	MT_MTK_WATCH_SUMS = 0,
 	MT_MTK_WATCH_THREADS = 1,
 	MT_MTK_WATCH_SITES = 2,
-	MT_MTK_WATCH_SIZES = 4, /* costs a pass over the counters, as sites do */
+	MT_MTK_WATCH_SIZES = 4,   /* costs a pass over the counters, as sites do */
+	MT_MTK_WATCH_SAMPLES = 8, /* of sites, which are to be asked for, too */
 };
 
 /*

@@ -9,7 +9,7 @@
 
 #define MT_MTS_MAGIC "MTSERIES" /* 8 bytes, no NUL in the file */
 enum {
-	MT_MTS_VERSION_MAJOR = 1,
+	MT_MTS_VERSION_MAJOR = 2, /* 1: without samples; read, too */
 	MT_MTS_VERSION_MINOR = 0,
 	MT_MTS_BYTE_ORDER = 0x01020304,
 	MT_MTS_HEADER_BYTES = 128,
@@ -23,8 +23,11 @@ enum {
 };
 
 enum mt_mts_flags {
-	MT_MTS_KEY = 1,    /* the body does not refer to the frame before */
-	MT_MTS_USABLE = 2, /* totals are in usable bytes */
+	MT_MTS_KEY = 1,      /* the body does not refer to the frame before */
+	MT_MTS_USABLE = 2,   /* totals are in usable bytes */
+	MT_MTS_SAMPLES = 4,  /* what sites have of samples is known */
+	MT_MTS_COLUMNS = 8,  /* it changed: the body has columns for it */
+	MT_MTS_COUNTED = 16, /* taken in statistics mode */
 };
 
 struct mt_mts_header {
@@ -62,6 +65,11 @@ struct mt_mts_table {
 	struct mt_series_site *site; /* owned */
 	uint32_t count;
 	size_t capacity;
+	/* of the first sampled_count sites; the others have nothing sampled. Owned */
+	struct mt_series_sampled *sampled;
+	uint32_t sampled_count;
+	size_t sampled_capacity;
+	bool knows_samples; /* false: whether they have is not known */
 };
 
 /* NULL is allowed. */
@@ -70,6 +78,18 @@ MT_AUTO_DEFINE_INPLACE(mt_mts_table, struct mt_mts_table, mt_mts_table_done)
 
 /* At least `count` sites, new ones zero. 0 or -ENOMEM; -E2BIG beyond MT_MTS_SITES_MAX. */
 int mt_mts_table_grow(struct mt_mts_table *t, uint32_t count);
+
+/* Room for samples of all sites, new ones zero. 0 or -ENOMEM. */
+int mt_mts_table_grow_sampled(struct mt_mts_table *t);
+
+/* What the site has of samples, all-zero for nothing. t may be NULL. */
+struct mt_series_sampled mt_mts_table_sampled(const struct mt_mts_table *t, uint32_t site);
+
+/*
+ * Chooses the units of t's variances, for a frame behind that of `before` (NULL: none): as in that
+ * one where that serves, else a hundredth of what one sample brings.
+ */
+void mt_mts_table_choose_units(struct mt_mts_table *t, const struct mt_mts_table *before);
 
 /* Copies; 0 or -ENOMEM. */
 int mt_mts_table_copy(struct mt_mts_table *to, const struct mt_mts_table *from);

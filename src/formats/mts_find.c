@@ -131,9 +131,34 @@ int mt_mts_find(const char *path, const char *which, uint64_t end_ns,
 	return 0;
 }
 
+/* What its sites hold of samples then. */
+static void apply_samples(struct mt_profile *p, const struct mt_mts_table *table)
+{
+	for (uint32_t i = 1; p->site_sample && i < p->site_count; i++) {
+		struct mt_series_site now =
+			i < table->count ? table->site[i] : (struct mt_series_site){0};
+		struct mt_series_sampled sampled = mt_mts_table_sampled(table, i);
+		struct mt_profile_sample *to = &p->site_sample[i];
+		struct mt_flow flow;
+		if (!p->site[i].regime)
+			continue;
+		flow = mt_series_flow(&now, &sampled, &p->regime[p->site[i].regime].sampling);
+		mt_profile_mark_flow(p, i, &flow);
+		*to = (struct mt_profile_sample){.lacks_blocks = to->lacks_blocks,
+						 .allocs = flow.live.samples + flow.freed.samples,
+						 .frees = flow.freed.samples,
+						 .live = flow.live,
+						 .total = flow.freed};
+		mt_estimate_merge(&to->total, &flow.live);
+	}
+}
+
 void mt_mts_apply(struct mt_profile *p, const struct mt_series_point *point,
 		  const struct mt_mts_table *table)
 {
+	/* which part was counted in usable bytes is known when all was */
+	if (p->stats_counts.allocs != p->totals.allocs)
+		p->stats_counts = (struct mt_profile_counts){0};
 	p->snapshot = point->number;
 	p->duration_ns = point->time_ns;
 	p->live_bytes = p->block_bytes = point->live_bytes;
@@ -143,6 +168,8 @@ void mt_mts_apply(struct mt_profile *p, const struct mt_series_point *point,
 	p->totals.frees = point->frees;
 	p->totals.bytes = point->alloc_bytes;
 	p->totals.freed_bytes = point->freed_bytes;
+	if (p->stats_counts.allocs)
+		p->stats_counts = p->totals;
 	for (uint32_t i = 1; i < p->site_count; i++) {
 		struct mt_series_site now =
 			i < table->count ? table->site[i] : (struct mt_series_site){0};
@@ -151,4 +178,5 @@ void mt_mts_apply(struct mt_profile *p, const struct mt_series_point *point,
 		p->site[i].counts.allocs = now.allocs;
 		p->site[i].counts.frees = now.frees;
 	}
+	apply_samples(p, table);
 }

@@ -35,10 +35,10 @@ static int check_header(const uint8_t *data, size_t len, const char *name,
 				     "'%s' was written on a machine with the other byte order, or "
 				     "is damaged",
 				     name);
-	if (h.version_major != MT_MTS_VERSION_MAJOR)
+	if (!h.version_major || h.version_major > MT_MTS_VERSION_MAJOR)
 		return mt_err_set_at(err, -EPROTONOSUPPORT, 8,
 				     "'%s' is a series of version %u.%u, this program reads "
-				     "version %d",
+				     "versions 1 to %d",
 				     name, h.version_major, h.version_minor, MT_MTS_VERSION_MAJOR);
 	if (h.header_bytes != sizeof(h))
 		return mt_err_set_at(err, -EBADMSG, 16,
@@ -121,6 +121,7 @@ struct loader {
 	struct mt_series *s;
 	uint32_t at;     /* number of the point */
 	uint32_t column; /* the next one */
+	bool has_samples;
 };
 
 enum { ENOUGH_POINTS = 3 }; /* that one can be left out */
@@ -128,8 +129,10 @@ enum { ENOUGH_POINTS = 3 }; /* that one can be left out */
 static int count_sites(void *user, const struct mt_series_point *point,
 		       const struct mt_mts_table *table)
 {
-	struct mt_series *s = user;
+	struct loader *l = user;
+	struct mt_series *s = l->s;
 	s->site_count = MT_MAX(s->site_count, table->count);
+	l->has_samples |= table->sampled_count > 0;
 	s->point_count++;
 	s->judged_count = s->point_count;
 	if (point->reason == MT_SERIES_LAST && s->point_count > ENOUGH_POINTS)
@@ -148,18 +151,34 @@ static void choose_columns(struct mt_series *s, uint32_t most)
 				  : s->judged_count - 1;
 }
 
-static int make_tables(struct mt_series *s, uint32_t columns)
+static int make_tables(struct loader *l, uint32_t columns)
 {
+	struct mt_series *s = l->s;
 	s->point = mt_arena_array(s->arena, s->point_count, sizeof(*s->point));
 	s->column = mt_arena_array(s->arena, MT_MAX(columns, 1u), sizeof(*s->column));
 	s->first = mt_arena_array(s->arena, s->site_count, sizeof(*s->first));
 	s->last = mt_arena_array(s->arena, s->site_count, sizeof(*s->last));
 	if (!s->point || !s->column || !s->first || !s->last)
 		return -ENOMEM;
+	if (l->has_samples) {
+		s->first_sampled =
+			mt_arena_array(s->arena, s->site_count, sizeof(*s->first_sampled));
+		s->last_sampled = mt_arena_array(s->arena, s->site_count, sizeof(*s->last_sampled));
+		if (!s->first_sampled || !s->last_sampled)
+			return -ENOMEM;
+	}
 	choose_columns(s, columns);
 	s->bytes = mt_arena_array(s->arena, (size_t)s->site_count * s->column_count,
 				  sizeof(*s->bytes));
 	return s->bytes ? 0 : -ENOMEM;
+}
+
+static void keep_sampled(struct loader *l, struct mt_series_sampled *to,
+			 const struct mt_mts_table *table)
+{
+	l->has_samples &= table->knows_samples;
+	if (to && table->sampled_count)
+		memcpy(to, table->sampled, table->sampled_count * sizeof(*to));
 }
 
 static int keep_point(void *user, const struct mt_series_point *point,
@@ -172,6 +191,10 @@ static int keep_point(void *user, const struct mt_series_point *point,
 		memcpy(s->first, table->site, bytes);
 	if (l->at == s->judged_count - 1 && bytes)
 		memcpy(s->last, table->site, bytes);
+	if (!l->at)
+		keep_sampled(l, s->first_sampled, table);
+	if (l->at == s->judged_count - 1)
+		keep_sampled(l, s->last_sampled, table);
 	if (l->column < s->column_count && s->column[l->column] == l->at) {
 		for (uint32_t i = 1; i < table->count; i++)
 			s->bytes[(size_t)i * s->column_count + l->column] = table->site[i].bytes;
@@ -204,16 +227,18 @@ int mt_mts_load_memory(const void *data, size_t len, const char *name, uint32_t 
 	int r;
 	if (!s)
 		return mt_err_no_memory(err);
-	r = mt_mts_walk_memory(data, len, name, true, count_sites, s, &info, err);
+	r = mt_mts_walk_memory(data, len, name, true, count_sites, &l, &info, err);
 	if (r)
 		return r;
 	if (!s->point_count)
 		return mt_err_set(err, -ENODATA, "'%s' holds no snapshot", name);
-	if (make_tables(s, columns))
+	if (make_tables(&l, columns))
 		return mt_err_no_memory(err);
 	r = mt_mts_walk_memory(data, info.end, name, true, keep_point, &l, NULL, err);
 	if (r)
 		return r;
+	if (!l.has_samples)
+		s->first_sampled = s->last_sampled = NULL;
 	s->wall_start_ns = info.header.wall_start_ns;
 	s->lost = info.header.lost;
 	s->thinned = info.header.thinned;

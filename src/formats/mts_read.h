@@ -63,7 +63,10 @@ int mt_mts_find(const char *path, const char *which, uint64_t end_ns,
 		struct mt_series_point *ret_point, struct mt_mts_table *ret_table,
 		struct mt_mts_header *ret_header, struct mt_err *err);
 
-/* Makes the live numbers of a profile those of a snapshot: see mt_profile.snapshot. */
+/*
+ * Makes the live numbers of a profile those of a snapshot: see mt_profile.snapshot. Of a sampled
+ * profile the table must know what was sampled.
+ */
 void mt_mts_apply(struct mt_profile *p, const struct mt_series_point *point,
 		  const struct mt_mts_table *table);
 

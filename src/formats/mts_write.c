@@ -134,6 +134,23 @@ static int read_all(const struct open_series *s, char **ret_data)
 	return 0;
 }
 
+/* What we append is of our version; all that older ones may hold is the same in it. */
+static int raise_version(const struct mt_mts_place *place, struct open_series *s,
+			 struct mt_err *err)
+{
+	struct mt_mts_header h = s->header;
+	int r;
+	if (h.version_major == MT_MTS_VERSION_MAJOR)
+		return 0;
+	h.version_major = MT_MTS_VERSION_MAJOR;
+	h.version_minor = MT_MTS_VERSION_MINOR;
+	r = mt_file_pwrite(s->fd, &h, sizeof(h), 0);
+	if (r)
+		return mt_err_set_errno(err, r, "cannot write '%s'", place->path);
+	s->header = h;
+	return 0;
+}
+
 /* Finds the end of what is good; what is behind it was left by a writer that was killed. */
 static int scan(const struct mt_mts_place *place, struct open_series *s, struct mt_err *err)
 {
@@ -150,7 +167,7 @@ static int scan(const struct mt_mts_place *place, struct open_series *s, struct 
 				  place->path);
 	s->header = info.header;
 	s->end = info.end;
-	return 0;
+	return raise_version(place, s, err);
 }
 
 /* A file without a whole header was begun by a writer that was killed. */
@@ -362,11 +379,13 @@ static int write_frame(struct open_series *s, const struct mt_buf *frame)
 /* The frame as it fits to the end of the file; the file is thinned when there is no room. */
 static int make_frame(struct mt_mts_writer *w, const struct mt_mts_place *place,
 		      struct open_series *s, struct mt_series_point *point,
-		      const struct mt_mts_table *table, struct mt_buf *frame)
+		      struct mt_mts_table *table, struct mt_buf *frame)
 {
 	bool has_before = is_known(w, s) && w->last.count <= table->count;
 	const struct mt_mts_table *before = has_before ? &w->last : NULL;
-	int r = mt_mts_encode(point, before, table, frame);
+	int r;
+	mt_mts_table_choose_units(table, before);
+	r = mt_mts_encode(point, before, table, frame);
 	if (r || s->end + frame->len <= s->header.limit_bytes)
 		return r;
 	if (frame->len + sizeof(s->header) > s->header.limit_bytes / 2)
@@ -379,8 +398,7 @@ static int make_frame(struct mt_mts_writer *w, const struct mt_mts_place *place,
 }
 
 static int append(struct mt_mts_writer *w, const struct mt_mts_place *place, struct open_series *s,
-		  struct mt_series_point *point, const struct mt_mts_table *table,
-		  struct mt_err *err)
+		  struct mt_series_point *point, struct mt_mts_table *table, struct mt_err *err)
 {
 	mt_auto(mt_buf) struct mt_buf frame = {0};
 	int r;
@@ -416,8 +434,8 @@ static int append(struct mt_mts_writer *w, const struct mt_mts_place *place, str
 }
 
 int mt_mts_append(struct mt_mts_writer *w, const struct mt_mts_place *place,
-		  struct mt_series_point *point, const struct mt_mts_table *table,
-		  uint32_t *ret_number, struct mt_err *err)
+		  struct mt_series_point *point, struct mt_mts_table *table, uint32_t *ret_number,
+		  struct mt_err *err)
 {
 	struct open_series s = {.fd = -1};
 	int r = open_locked(place, &s);

@@ -38,13 +38,14 @@ struct mt_mts_place {
 };
 
 /*
- * Appends a point with the sites of `table`; its number is chosen here. The file is made when there
+ * Appends a point with the sites of `table`; its number is chosen here, and the units in which
+ * variances are stored. The file is made when there
  * is none. 0 with *ret_number (may be NULL), or a negative errno value with *err; then the file is
  * as it was, and the snapshot is counted as lost in the file or, until that can be, in the writer.
  * -EBUSY: another process held the lock all the time.
  */
 int mt_mts_append(struct mt_mts_writer *w, const struct mt_mts_place *place,
-		  struct mt_series_point *point, const struct mt_mts_table *table,
-		  uint32_t *ret_number, struct mt_err *err);
+		  struct mt_series_point *point, struct mt_mts_table *table, uint32_t *ret_number,
+		  struct mt_err *err);
 
 #endif

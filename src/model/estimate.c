@@ -175,6 +175,14 @@ void mt_estimate_add(struct mt_estimate *e, const struct mt_sampling *s, uint64_
 	e->unseen_count = fmax(e->unseen_count, 1 / p);
 }
 
+struct mt_estimate mt_estimate_of_all(uint64_t count, uint64_t bytes)
+{
+	return (struct mt_estimate){.certain = count,
+				    .count = (double)count,
+				    .bytes = (double)bytes,
+				    .seen_bytes = (double)bytes};
+}
+
 void mt_estimate_merge(struct mt_estimate *e, const struct mt_estimate *other)
 {
 	e->samples += other->samples;
@@ -188,6 +196,49 @@ void mt_estimate_merge(struct mt_estimate *e, const struct mt_estimate *other)
 	e->unseen_count = fmax(e->unseen_count, other->unseen_count);
 	e->is_least |= other->is_least;
 	e->is_most |= other->is_most;
+}
+
+static double positive(double v)
+{
+	return v > 0 ? v : 0;
+}
+
+struct mt_estimate mt_estimate_since(const struct mt_estimate *earlier,
+				     const struct mt_estimate *later)
+{
+	struct mt_estimate e = *later;
+
+	e.samples -= earlier->samples < e.samples ? earlier->samples : e.samples;
+	e.certain -= earlier->certain < e.certain ? earlier->certain : e.certain;
+	e.bytes = positive(e.bytes - earlier->bytes);
+	e.count = positive(e.count - earlier->count);
+	e.seen_bytes = positive(e.seen_bytes - earlier->seen_bytes);
+	e.bytes_variance = positive(e.bytes_variance - earlier->bytes_variance);
+	e.count_variance = positive(e.count_variance - earlier->count_variance);
+	return e;
+}
+
+static bool varies_less(const struct mt_estimate *a, const struct mt_estimate *b)
+{
+	if (a->bytes_variance < b->bytes_variance || a->bytes_variance > b->bytes_variance)
+		return a->bytes_variance < b->bytes_variance;
+	return a->samples + a->certain < b->samples + b->certain;
+}
+
+void mt_flow_between(const struct mt_flow *earlier, const struct mt_flow *later,
+		     struct mt_estimate *ret_came, struct mt_estimate *ret_went)
+{
+	struct mt_estimate freed = mt_estimate_since(&earlier->freed, &later->freed);
+	struct mt_estimate allocated = later->live;
+
+	if (!varies_less(&freed, &earlier->live)) {
+		*ret_came = later->live;
+		*ret_went = earlier->live;
+		return;
+	}
+	mt_estimate_merge(&allocated, &freed);
+	*ret_came = mt_estimate_since(&earlier->live, &allocated);
+	*ret_went = freed;
 }
 
 /* ---- intervals ---- */

@@ -39,6 +39,17 @@
  * Growth from one set of blocks to a later one: what is in both says nothing, only samples that are
  * in one of them count. Their two intervals are joined by square and add (Zou and Donner 2008),
  * which is D +- 1.96 sqrt(V1 + V2) where both are normal.
+ *
+ * Growth when only sums are known, those of what is live (L) and of what was ever freed (F) at both
+ * moments: what was freed between them is F2 - F1, what was allocated A2 - A1 = L2 + F2 - L1 - F1.
+ * The blocks that only the later moment has are among L2 and among those allocated, those that only
+ * the earlier one has among L1 and among those freed; V(came) - V(went) = V(L2) - V(L1) always. So
+ *
+ *     V(came) + V(went) <= V(L2) - V(L1) + 2 min(V(L1), V(F2) - V(F1))
+ *
+ * which is exact when all that was live was replaced (L1 and L2 have no block in common), or when
+ * no block both came and went between the moments. Else it is an upper bound, at most that of two
+ * samples that have nothing in common.
  */
 
 #include <stdbool.h>
@@ -73,6 +84,12 @@ struct mt_estimate {
 	bool is_least, is_most;
 };
 
+/* Sums over the samples of one site, or of several, at one moment. */
+struct mt_flow {
+	struct mt_estimate live;
+	struct mt_estimate freed; /* ever; only grows */
+};
+
 /* 95 %. `high` is INFINITY when the samples give no bound. */
 struct mt_interval {
 	double low, high;
@@ -87,10 +104,16 @@ double mt_sampling_probability(const struct mt_sampling *s, uint64_t size);
 
 /* Adds a recorded block. */
 void mt_estimate_add(struct mt_estimate *e, const struct mt_sampling *s, uint64_t size);
+/* Of blocks that are all known. */
+struct mt_estimate mt_estimate_of_all(uint64_t count, uint64_t bytes);
 /* Tells that blocks were looked for with this sampling, though maybe none was found. */
 void mt_estimate_expect(struct mt_estimate *e, const struct mt_sampling *s);
 /* Adds a sum over other blocks. */
 void mt_estimate_merge(struct mt_estimate *e, const struct mt_estimate *other);
+
+/* Sums that only grow: what the later one has more. Torn numbers give nothing below 0. */
+struct mt_estimate mt_estimate_since(const struct mt_estimate *earlier,
+				     const struct mt_estimate *later);
 
 /* Whether no block was left to chance, and none is missing: then the figures are counts, not
  * estimates. */
@@ -109,6 +132,13 @@ struct mt_interval mt_estimate_growth_bytes(const struct mt_estimate *came,
 					    const struct mt_estimate *went);
 struct mt_interval mt_estimate_growth_count(const struct mt_estimate *came,
 					    const struct mt_estimate *went);
+
+/*
+ * Sums for mt_estimate_growth_*() from one moment to a later one of the same blocks' samples, by
+ * the bound above: their difference is that of the live blocks.
+ */
+void mt_flow_between(const struct mt_flow *earlier, const struct mt_flow *later,
+		     struct mt_estimate *ret_came, struct mt_estimate *ret_went);
 
 /* The regularized lower incomplete gamma function P(a, x), a > 0, x >= 0. */
 double mt_gamma_p(double a, double x);

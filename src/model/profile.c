@@ -94,6 +94,33 @@ uint64_t mt_profile_recorded(const struct mt_profile *p, uint32_t site)
 	return p->site[site].regime ? p->site_sample[site].allocs : p->site[site].counts.allocs;
 }
 
+struct mt_flow mt_profile_flow(const struct mt_profile *p, uint32_t site)
+{
+	const struct mt_profile_site *s = &p->site[site];
+	const struct mt_profile_sample *sample = s->regime ? &p->site_sample[site] : NULL;
+	struct mt_flow f = {0};
+
+	if (!sample) {
+		f.live = mt_estimate_of_all(s->live_count, s->live_bytes);
+		return f;
+	}
+	f.live = sample->live;
+	f.freed = mt_estimate_since(&sample->live, &sample->total);
+	/* what has no block: by the block table it was freed, by the counters it never is */
+	f.freed.is_least |= sample->lacks_blocks;
+	f.freed.is_most |= sample->lacks_blocks;
+	return f;
+}
+
+void mt_profile_mark_flow(const struct mt_profile *p, uint32_t site, struct mt_flow *flow)
+{
+	const struct mt_profile_sample *s = &p->site_sample[site];
+
+	flow->live.is_least |= s->total.is_least;
+	flow->freed.is_least |= s->total.is_least || s->lacks_blocks;
+	flow->live.is_most |= s->lacks_blocks;
+}
+
 const struct mt_sampling *mt_profile_sampling(const struct mt_profile *p,
 					      const struct mt_profile_block *b)
 {

@@ -386,6 +386,15 @@ bool mt_profile_is_sampled(const struct mt_profile *p);
 /* A site's allocations that were recorded one by one: all, or of a sampled one the samples. */
 uint64_t mt_profile_recorded(const struct mt_profile *p, uint32_t site);
 
+/* Sums over the samples of a site; of one that is not sampled only its live blocks. */
+struct mt_flow mt_profile_flow(const struct mt_profile *p, uint32_t site);
+
+/*
+ * Marks sums of a site's samples by the counters (those of a snapshot) where some samples of the
+ * site are missing by the end of the profile, or their frees are.
+ */
+void mt_profile_mark_flow(const struct mt_profile *p, uint32_t site, struct mt_flow *flow);
+
 /* How a block was chosen. Borrowed from the profile. */
 const struct mt_sampling *mt_profile_sampling(const struct mt_profile *p,
 					      const struct mt_profile_block *b);

@@ -108,3 +108,32 @@ uint64_t mt_series_thin(const struct mt_series_point *point, const uint32_t *siz
 	}
 	return choose(&t, low, keep);
 }
+
+static struct mt_estimate estimate_of(const struct mt_series_part *part, uint64_t bytes,
+				      uint64_t count, const struct mt_sampling *how)
+{
+	struct mt_estimate e = {
+		.samples = part->samples,
+		.bytes = (double)bytes,
+		.count = (double)count,
+		.seen_bytes = (double)part->seen_bytes,
+		.bytes_variance = part->bytes_variance,
+		.count_variance = part->count_variance,
+	};
+	double missed = e.count - (double)e.samples;
+
+	mt_estimate_expect(&e, how);
+	if (missed > 0 && e.count_variance / missed > e.unseen_count)
+		e.unseen_count = e.count_variance / missed; /* the weight of one sample */
+	return e;
+}
+
+struct mt_flow mt_series_flow(const struct mt_series_site *site,
+			      const struct mt_series_sampled *sampled,
+			      const struct mt_sampling *how)
+{
+	return (struct mt_flow){
+		.live = estimate_of(&sampled->live, site->bytes, site->count, how),
+		.freed = estimate_of(&sampled->freed, sampled->freed_bytes, site->frees, how),
+	};
+}

@@ -9,6 +9,7 @@ void mt_watch_done(struct mt_watch *w)
 		return;
 	free(w->thread);
 	free(w->site);
+	free(w->sampled);
 	*w = (struct mt_watch){0};
 }
 

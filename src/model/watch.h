@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "core/cc.h"
+#include "model/series.h"
 
 enum { MT_WATCH_LOST = 16, MT_WATCH_SIZES = 32, MT_WATCH_NAME = 17, MT_WATCH_ERRORS = 9 };
 
@@ -79,6 +80,12 @@ struct mt_watch {
 	struct mt_watch_thread *thread;
 	uint32_t site_count; /* 0 unless asked for; [number of the site], [0] is empty */
 	struct mt_watch_site *site;
+	/*
+	 * By site, when samples were asked for; knows_samples: they are known, also where nothing
+	 * is sampled and this is NULL. Not of a state that an older memtrack writes.
+	 */
+	struct mt_series_sampled *sampled;
+	bool knows_samples;
 	bool is_partial; /* the file was cut or its tables cannot be right: numbers may be low */
 };
 

@@ -46,6 +46,17 @@ static uint64_t positive(int64_t v)
 	return v > 0 ? (uint64_t)v : 0;
 }
 
+static int fill_samples(const struct mt_watch *w, struct mt_mts_table *table)
+{
+	table->knows_samples = w->knows_samples;
+	if (!w->sampled || !w->knows_samples)
+		return 0;
+	if (mt_mts_table_grow_sampled(table))
+		return -ENOMEM;
+	memcpy(table->sampled, w->sampled, table->count * sizeof(*table->sampled));
+	return 0;
+}
+
 static int fill_table(const struct mt_watch *w, struct mt_mts_table *table)
 {
 	int code = mt_mts_table_grow(table, MT_MIN(w->site_count, (uint32_t)MT_MTS_SITES_MAX));
@@ -60,7 +71,7 @@ static int fill_table(const struct mt_watch *w, struct mt_mts_table *table)
 			.frees = c->frees,
 		};
 	}
-	return code;
+	return code ? code : fill_samples(w, table);
 }
 
 static void fill_point(const struct mt_watch *w, const struct mt_state_header *h, uint32_t reason,
@@ -71,6 +82,7 @@ static void fill_point(const struct mt_watch *w, const struct mt_state_header *h
 	*p = (struct mt_series_point){
 		.reason = reason,
 		.is_usable = mode == MT_MODE_STATS || mode == MT_MODE_SAMPLE,
+		.is_counted = mode == MT_MODE_STATS,
 		.time_ns = w->read_ns > h->mono_start_ns ? w->read_ns - h->mono_start_ns : 0,
 		.wall_ns = mt_sys_clock_ns(MT_CLOCK_REALTIME),
 		.live_bytes = positive(w->live_bytes),
@@ -134,7 +146,8 @@ static int take(const struct shot *s, struct mt_series_point *ret_point, struct 
 	int code = mt_mtk_read_header_fd(s->file->fd, s->file->path, &h, err);
 
 	if (!code)
-		code = mt_mtk_watch_fd(s->file->fd, s->file->path, MT_MTK_WATCH_SITES, &w, err);
+		code = mt_mtk_watch_fd(s->file->fd, s->file->path,
+				       MT_MTK_WATCH_SITES | MT_MTK_WATCH_SAMPLES, &w, err);
 	if (code)
 		return code;
 	if (fill_table(&w, &table))

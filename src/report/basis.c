@@ -495,7 +495,8 @@ void mt_text_growth(struct mt_buf *out, struct mt_interval i)
 {
 	char a[MT_UNITS_TEXT_MAX], b[MT_UNITS_TEXT_MAX];
 
-	mt_buf_printf(out, "%s to %s", mt_units_size_signed(whole_signed(i.low), a),
+	mt_buf_printf(out, "%s to %s",
+		      isinf(i.low) ? "any" : mt_units_size_signed(whole_signed(i.low), a),
 		      isinf(i.high) ? "any" : mt_units_size_signed(whole_signed(i.high), b));
 }
 

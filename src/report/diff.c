@@ -104,6 +104,11 @@ static void emit_now(void *context, const char *sentence)
 	mt_text_line(context, "note: now: ", sentence, "\n");
 }
 
+static bool has_snapshot(const struct sides *s)
+{
+	return s->before->profiles[0]->snapshot || s->now->profiles[0]->snapshot;
+}
+
 static void add_notes(const struct sides *s, struct mt_buf *out)
 {
 	struct mt_totals t;
@@ -114,8 +119,12 @@ static void add_notes(const struct sides *s, struct mt_buf *out)
 	mt_basis_sentences(s->now, &t, emit_now, out);
 	if (s->new_table->is_same_process && s->diff->is_estimate &&
 	    s->new_table->query.measure == MT_MEASURE_LIVE)
-		mt_buf_adds(out, "note: blocks that are live in both states do not blur their "
-				 "difference: only those of one of them do\n");
+		mt_buf_adds(out, has_snapshot(s)
+					 ? "note: of a snapshot only sums are known: blocks that "
+					   "came and went since the other state may make the "
+					   "ranges wider than need be, never narrower\n"
+					 : "note: blocks that are live in both states do not blur "
+					   "their difference: only those of one of them do\n");
 }
 
 static void add_caveats(const struct sides *s, struct mt_buf *out)
@@ -237,7 +246,9 @@ static void write_kv(const struct sides *s, struct mt_buf *out)
 		      s->diff->count);
 	if (s->diff->is_estimate)
 		mt_buf_printf(out, "[DIFF] bytes_low=%" PRId64 "\n[DIFF] bytes_high=%" PRId64 "\n",
-			      (int64_t)s->diff->bytes_interval.low,
+			      isinf(s->diff->bytes_interval.low)
+				      ? INT64_MIN
+				      : (int64_t)s->diff->bytes_interval.low,
 			      isinf(s->diff->bytes_interval.high)
 				      ? INT64_MAX
 				      : (int64_t)s->diff->bytes_interval.high);

@@ -9,6 +9,7 @@
 #include "analysis/callstack.h"
 #include "base/alloc.h"
 #include "base/units.h"
+#include "report/basis.h"
 #include "report/grid.h"
 #include "report/json_report.h"
 
@@ -330,7 +331,13 @@ static void add_head(const struct mt_timeline_view *v, struct mt_buf *out)
 			      "read; what comes before them is shown\n",
 			      s->damaged_bytes);
 	if (mt_profile_is_sampled(v->p))
-		mt_buf_adds(out, "note: the numbers of call sites are estimates from samples\n");
+		mt_buf_adds(out, s->first_sampled
+					 ? "note: the numbers of call sites are estimates from "
+					   "samples; in brackets: the ranges that hold the truth "
+					   "in 95 of 100 runs\n"
+					 : "note: the numbers of call sites are estimates from "
+					   "samples; how sure they are the snapshots do not "
+					   "tell\n");
 	mt_text_line(out, mt_text_strong(v->r), mt_names_base(v->p->exe), mt_text_end(v->r));
 	mt_buf_printf(out, " (pid %" PRId32 "): %" PRIu32 " %s over %s", v->p->pid, s->point_count,
 		      plural(s->point_count, "snapshot", "snapshots"),
@@ -427,6 +434,18 @@ static void add_labels(const struct mt_timeline_view *v, const struct mt_timelin
 	}
 }
 
+/* " (95 %: 200 KiB to 412 KiB, growth +180 KiB to +400 KiB)" */
+static void add_chance(const struct mt_timeline_site *s, struct mt_buf *out)
+{
+	if (!s->knows_chance)
+		return;
+	mt_buf_adds(out, " (95 %: ");
+	mt_text_interval(out, mt_estimate_bytes(&s->last_live), /* is_count */ false);
+	mt_buf_adds(out, ", growth ");
+	mt_text_growth(out, mt_estimate_growth_bytes(&s->came, &s->went));
+	mt_buf_addc(out, ')');
+}
+
 static void add_site(const struct mt_timeline_view *v, uint32_t at, struct mt_buf *out)
 {
 	const struct mt_timeline_site *s = &v->t->site[at];
@@ -437,8 +456,10 @@ static void add_site(const struct mt_timeline_view *v, uint32_t at, struct mt_bu
 	mt_buf_printf(out, "\n%" PRIu32 ". %s", at + 1,
 		      s->is_suspect ? mt_text_warn(v->r) : mt_text_strong(v->r));
 	mt_buf_adds(out, s->is_suspect ? "leak suspect" : "no suspect");
-	mt_buf_printf(out, "%s: %s at first, %s at last; ", mt_text_end(v->r),
+	mt_buf_printf(out, "%s: %s at first, %s at last", mt_text_end(v->r),
 		      mt_units_size(s->first_bytes, first), mt_units_size(s->last_bytes, last));
+	add_chance(s, out);
+	mt_buf_adds(out, "; ");
 	add_verdict(v, &s->trend,
 		    series->point[series->column[MT_MIN(s->trend.first, series->column_count - 1)]]
 			    .time_ns,

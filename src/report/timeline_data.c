@@ -3,6 +3,7 @@
 
 #include "report/timeline.h"
 
+#include "report/basis.h"
 #include "report/json_report.h"
 
 #include <inttypes.h>
@@ -61,6 +62,17 @@ static void add_point(struct mt_json *j, const struct mt_series_point *p)
 	mt_json_close(j, '}');
 }
 
+static void add_chance(struct mt_json *j, const struct mt_timeline_site *s)
+{
+	if (!s->knows_chance)
+		return;
+	mt_json_estimate(j, &s->last_live);
+	mt_json_open(j, "growth", '{');
+	mt_json_growth(j, mt_estimate_growth_bytes(&s->came, &s->went),
+		       mt_estimate_growth_count(&s->came, &s->went));
+	mt_json_close(j, '}');
+}
+
 static void add_site(const struct mt_timeline_view *v, uint32_t at, struct mt_json *j)
 {
 	const struct mt_timeline_site *s = &v->t->site[at];
@@ -79,6 +91,7 @@ static void add_site(const struct mt_timeline_view *v, uint32_t at, struct mt_js
 	mt_json_u64(j, "last_count", s->last_count);
 	mt_json_u64(j, "allocs", s->allocs);
 	mt_json_u64(j, "frees", s->frees);
+	add_chance(j, s);
 	if (s->trend.points)
 		add_trend(j, "trend", &s->trend, series->point[series->column[first]].time_ns);
 	if (s->block_bytes) {

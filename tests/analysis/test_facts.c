@@ -39,8 +39,8 @@ static struct mt_profile *sampled(uint64_t first)
 		mt_estimate_add(&p->site_sample[3].total, &p->regime[1].sampling, 500);
 	p->site_sample[3].allocs = 10;
 	p->cell_sample[3] = p->site_sample[3];
-	p->site[3].counts.allocs = (uint64_t)p->site_sample[3].total.count;
-	p->site[3].counts.bytes = (uint64_t)p->site_sample[3].total.bytes;
+	p->site[3].counts.allocs = (uint64_t)llround(p->site_sample[3].total.count);
+	p->site[3].counts.bytes = (uint64_t)llround(p->site_sample[3].total.bytes);
 	return p;
 }
 

@@ -336,18 +336,84 @@ def other_modes_have_time_lines(b):
         b.expect(mode + " allocs", line["snapshots"][-1]["allocs"] - line["snapshots"][0]["allocs"] >= 40 * (10 + 30 + 18), True)
         b.expect(mode + " live", line["snapshots"][-1]["live_bytes"] >= 1200 * 1000 + 400 * 100, True)
         b.expect(mode + " sampled", line["sampled"], mode == "sample")
-        why = "a sampled run cannot be compared, as they do not tell how sure their estimates are: compare two state files" if mode == "sample" else \
-            "statistics mode cannot be compared: they know the process as a whole only"
-        b.expect_in(mode, b.run("diff", "g.mtk@first", "g.mtk", "--no-symbols").stderr, why)
+        diff = b.run("diff", "g.mtk@first", "g.mtk", "--no-symbols")
+        b.expect(mode + " compared", diff.returncode, 0 if mode == "sample" else 1)
+        b.expect_in(mode, diff.stdout + diff.stderr, "note: of a snapshot only sums are known: " if mode == "sample" else
+                    "statistics mode cannot be compared: they know the process as a whole only")
         os.remove(b.dir + "/g.mtk")
         os.remove(b.dir + "/g.mts")
+
+
+def near(low, value, high, truth):
+    """Whether the truth is within three times the interval: by chance it is not once in 10^8."""
+    return low <= value <= high and value - 3 * (value - low) <= truth <= value + 3 * (high - value)
+
+
+@needs_library
+def snapshots_of_a_sampled_run_are_compared_with_their_intervals(b):
+    g = Growing(b, "--mode=sample", "--interval=4K", "--snapshot-on=signal")
+    first_taken(g)
+    for _ in range(3):
+        g.do("200")
+        g.snapshot()
+    live = json.loads(b.run("diff", "%d@3" % g.pid, str(g.pid), "--json", "--no-builtin-suppressions").stdout)
+    g.do("200")
+    g.snapshot()
+    g.end()
+    widths = {}
+    for old, new, ticks in (("2", "3", 200), ("3", "2", -200), ("2", "5", 600), ("first", "last", 800), ("2", "", 600)):
+        name = old + " " + new
+        diff = json.loads(b.run("diff", "g.mtk@" + old, "g.mtk@" + new if new else "g.mtk", "--json", "--no-builtin-suppressions").stdout)
+        rows = {row["frames"][0]["function"]: row for row in diff["rows"]}
+        leak = rows["leak_here"]
+        for what, truth in (("bytes", ticks * 1000), ("count", ticks * 10)):
+            if not near(leak[what + "_low"], leak[what], leak[what + "_high"], truth):
+                b.problems.append("%s: %s %r, were %d" % (name, what, leak, truth))
+        widths[name] = leak["bytes_high"] - leak["bytes_low"]
+        if not near(diff["bytes_low"], diff["bytes"], diff["bytes_high"], diff["bytes"]):
+            b.problems.append("%s: sum %r" % (name, diff))
+    # what was there before does not count: as wide as 200 ticks are, not as the 600 that are live
+    b.expect("narrow", widths["2 3"] < 1.7 * 4 * (4096 * 200000) ** 0.5, True)
+    b.expect("backwards", widths["2 3"] / widths["3 2"], 1)
+    b.expect("against the end", round(widths["2 5"] / widths["2 "], 3), 1)
+    grown = [r for r in live["rows"] if r["frames"][0]["function"] == "leak_here"][0]
+    b.expect("a live one", near(grown["bytes_low"], grown["bytes"], grown["bytes_high"], 200000), True)
+    text = b.run("diff", "g.mtk@2", "g.mtk@3").stdout
+    b.expect_in("text", text, "note: of a snapshot only sums are known: blocks that came and went since the other state may make the "
+                "ranges wider than need be, never narrower\n")
+    b.expect_in("samples of then", text, "in usable bytes: what the allocator gave")
+    line = json.loads(b.run("timeline", "g.mtk", "--json").stdout)["processes"][0]
+    leak = sites_by_function(line)["leak_here"]
+    e, grown = leak["estimate"], leak["growth"]
+    b.expect("timeline", (near(e["bytes_low"], leak["last_bytes"], e["bytes_high"], 800000),
+                          near(grown["bytes_low"], leak["last_bytes"] - leak["first_bytes"], grown["bytes_high"], 800000)), (True, True))
+    text = b.run("timeline", "g.mtk").stdout
+    b.expect_in("note", text, "estimates from samples; in brackets: the ranges that hold the truth in 95 of 100 runs\n")
+    b.expect("in words", bool(re.search(r" KiB at last \(95 %: \d+ KiB to [\d.]+ [KM]iB, growth \+\d+ KiB to \+[\d.]+ [KM]iB\); ", text)), True)
+
+
+@needs_library
+def what_an_older_tracker_does_not_tell_is_not_made_up(b):
+    g = Growing(b, "--mode=sample", "--interval=4K", "--snapshot-on=signal")
+    first_taken(g)
+    g.do("50")
+    g.snapshot()
+    states = glob.glob(os.path.join(b.env.get("MEMTRACK_STATE_DIR", "/dev/shm"), "**", "%d.1.mtk" % g.pid), recursive=True)
+    with open(states[0], "r+b") as f: # its minor version: without the variances of what was freed
+        f.seek(10)
+        f.write(b"\2\0")
+    g.snapshot()
+    g.end()
+    b.fails(1, "this snapshot of a sampled run cannot be compared: an older memtrack took it or tracked the program, and it does not "
+            "tell how sure its estimates are; compare two state files, or see 'memtrack timeline'", "diff", "--no-symbols", "g.mtk@2", "g.mtk@3")
+    b.expect_in("said", b.run("timeline", "g.mtk").stdout, "estimates from samples; how sure they are the snapshots do not tell\n")
 
 
 @test
 def diff_tells_beforehand_which_snapshots_it_refuses(b):
     b.expect_in("help", " ".join(b.run("diff", "--help").stdout.split()),
-                "Snapshots of a sampled run cannot be compared, as they do not tell how sure their estimates are, nor can those "
-                "in statistics mode")
+                "Snapshots in statistics mode, which know no call sites, cannot be compared, nor those of a sampled run that an older "
+                "memtrack took.")
 
 
 @needs_library

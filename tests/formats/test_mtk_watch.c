@@ -190,6 +190,63 @@ static void samples_count_by_their_weight(void **state)
 	assert_int_equal(w.site[0].counts.allocs, 0);
 }
 
+static uint64_t sampled_allocs(struct mtk_builder *b, uint32_t site)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < mtk_builder_count(b, MT_REGION_CELLS); i++) {
+		const struct mt_state_cell *c = mtk_builder_at(b, MT_REGION_CELLS, i);
+
+		sum += c->site == site ? c->allocs : 0;
+	}
+	return sum;
+}
+
+/* Sums over threads, each of which frees what others allocated. */
+static void sums_of_samples_are_those_of_what_lives_and_what_was_freed(void **state)
+{
+	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_sample();
+	uint32_t cells = mtk_builder_count(b, MT_REGION_CELLS);
+	struct mt_state_site *site = mtk_builder_at(b, MT_REGION_SITES, 1);
+	enum { ALL_OF_SITES = MT_MTK_WATCH_SITES | MT_MTK_WATCH_SAMPLES };
+
+	site->regime = 1;
+	mtk_builder_add(b, MT_REGION_REGIMES, &(struct mt_state_regime){0});
+	mtk_builder_add(b, MT_REGION_REGIMES,
+			&(struct mt_state_regime){.kind = MT_REGIME_BYTES, .interval_bytes = 4096});
+	for (uint32_t i = 0; i < cells; i++) {
+		struct mt_state_sampled s = {.sample_bytes = 1000,
+					     .freed_sample_bytes = 300,
+					     .bytes_variance = {500, 1},
+					     .freed_bytes_variance = {100, 0},
+					     .count_variance = {70, 0},
+					     .freed_count_variance = {60, 0}};
+		mtk_builder_add(b, MT_REGION_SAMPLED, &s);
+	}
+	const char *path = write_builder(b, "watch-samples.mtk");
+	mt_auto(mt_watch) struct mt_watch w = watch_path(path, ALL_OF_SITES);
+	mt_auto(mt_watch) struct mt_watch without = watch_path(path, MT_MTK_WATCH_SITES);
+
+	mtk_builder_header(b)->version_minor = MT_STATE_FREED_VARIANCE - 1;
+	path = write_builder(b, "watch-samples.mtk");
+	mt_auto(mt_watch) struct mt_watch older = watch_path(path, ALL_OF_SITES);
+
+	unlink(path);
+	assert_null(without.sampled);
+	assert_true(w.knows_samples);
+	const struct mt_series_sampled *s = &w.sampled[1]; /* two cells */
+	assert_int_equal(s->live.samples + s->freed.samples, sampled_allocs(b, 1));
+	assert_int_equal(s->freed_bytes, w.site[1].counts.freed_bytes);
+	assert_int_equal(s->live.seen_bytes, 2 * 700);
+	assert_int_equal(s->freed.seen_bytes, 2 * 300);
+	assert_true(s->live.bytes_variance == 2 * (0x1p64 + 400));
+	assert_true(s->freed.bytes_variance == 200);
+	assert_true(s->live.count_variance == 20 && s->freed.count_variance == 120);
+	assert_int_equal(w.sampled[2].live.samples, 0);
+	assert_false(older.knows_samples);
+	assert_null(older.sampled);
+}
+
 static void a_running_process_is_seen(void **state)
 {
 	mt_auto(mtk_builder) struct mtk_builder *b = mtk_builder_sample();
@@ -302,6 +359,7 @@ int main(void)
 		cmocka_unit_test(samples_are_not_counted_twice),
 		cmocka_unit_test(a_counted_process_has_the_peak_of_its_statistics),
 		cmocka_unit_test(samples_count_by_their_weight),
+		cmocka_unit_test(sums_of_samples_are_those_of_what_lives_and_what_was_freed),
 		cmocka_unit_test(a_running_process_is_seen),
 		cmocka_unit_test(damaged_files_are_survived),
 		cmocka_unit_test(errors_are_named),

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -103,7 +104,7 @@ static struct mt_series_point point_of(uint64_t time_ns, uint64_t live)
 	};
 }
 
-static int append(struct mt_mts_writer *w, uint64_t time_ns, const struct mt_mts_table *t)
+static int append(struct mt_mts_writer *w, uint64_t time_ns, struct mt_mts_table *t)
 {
 	struct mt_mts_place place = place_of(0);
 	struct mt_series_point p = point_of(time_ns, t->site[1].bytes);
@@ -417,12 +418,15 @@ static void other_files_are_refused_with_a_sentence(void **unused)
 	assert_int_equal(mt_mts_walk_memory(data, 100, "x", false, NULL, NULL, NULL, &err),
 			 -EBADMSG);
 	assert_string_equal(err.text, "'x' is cut inside its header");
-	h->version_major = 2;
+	h->version_major = 3;
 	assert_int_equal(mt_mts_walk_memory(data, len, "x", false, NULL, NULL, NULL, &err),
 			 -EPROTONOSUPPORT);
 	assert_string_equal(err.text,
-			    "'x' is a series of version 2.0, this program reads version 1");
-	h->version_major = 1;
+			    "'x' is a series of version 3.0, this program reads versions 1 to 2");
+	h->version_major = 0;
+	assert_int_equal(mt_mts_walk_memory(data, len, "x", false, NULL, NULL, NULL, &err),
+			 -EPROTONOSUPPORT);
+	h->version_major = 2;
 	h->byte_order = 0x04030201;
 	assert_int_equal(mt_mts_walk_memory(data, len, "x", false, NULL, NULL, NULL, &err),
 			 -EPROTONOSUPPORT);
@@ -486,6 +490,228 @@ static void memory_that_runs_out_is_an_error_like_others(void **unused)
 	}
 }
 
+/* ---- samples ---- */
+
+#define INTERVAL 524288.0
+
+/* Every third site is sampled: some blocks came, some of those that were there went. */
+static void change_samples(struct mt_mts_table *t, uint64_t *seed)
+{
+	assert_int_equal(mt_mts_table_grow_sampled(t), 0);
+	t->knows_samples = true;
+	for (uint32_t i = 1; i < t->count; i += 3) {
+		struct mt_series_sampled *s = &t->sampled[i];
+		double size = 100.0 * i, weight = 1 / -expm1(-size / INTERVAL);
+		double share = 1 - 1 / weight;
+		uint64_t came = random_u64(seed) % 20;
+		uint64_t went = random_u64(seed) % (s->live.samples + came + 1);
+
+		s->live.samples += came - went;
+		s->freed.samples += went;
+		s->live.seen_bytes = s->live.samples * (uint64_t)size;
+		s->freed.seen_bytes = s->freed.samples * (uint64_t)size;
+		s->freed_bytes = (uint64_t)((double)s->freed.samples * size * weight);
+		s->live.bytes_variance =
+			(double)s->live.samples * share * size * weight * size * weight;
+		s->freed.bytes_variance =
+			(double)s->freed.samples * share * size * weight * size * weight;
+		s->live.count_variance = (double)s->live.samples * share * weight * weight;
+		s->freed.count_variance = (double)s->freed.samples * share * weight * weight;
+	}
+}
+
+static void assert_variance(double v, double expected, double one)
+{
+	assert_true(fabs(v - expected) <= one / 64 + 1);
+}
+
+static void assert_sampled(struct mt_series_sampled is, const struct mt_series_sampled *should)
+{
+	uint64_t samples = should->live.samples + should->freed.samples;
+	double all = should->live.bytes_variance + should->freed.bytes_variance;
+	double one = samples ? all / (double)samples : 0;
+
+	assert_int_equal(is.live.samples, should->live.samples);
+	assert_int_equal(is.freed.samples, should->freed.samples);
+	assert_int_equal(is.live.seen_bytes, should->live.seen_bytes);
+	assert_int_equal(is.freed.seen_bytes, should->freed.seen_bytes);
+	assert_int_equal(is.freed_bytes, should->freed_bytes);
+	assert_variance(is.live.bytes_variance, should->live.bytes_variance, one);
+	assert_variance(is.freed.bytes_variance, should->freed.bytes_variance, one);
+	all = should->live.count_variance + should->freed.count_variance;
+	one = samples ? all / (double)samples : 0;
+	assert_variance(is.live.count_variance, should->live.count_variance, one);
+	assert_variance(is.freed.count_variance, should->freed.count_variance, one);
+}
+
+enum { SAMPLED_POINTS = 40 };
+
+/* The tables that a series should have, from the last that was not compared yet. */
+struct sampled_series {
+	struct mt_mts_table table[SAMPLED_POINTS + 1]; /* by number */
+	uint32_t points;
+};
+
+static int compare_samples(void *user, const struct mt_series_point *p,
+			   const struct mt_mts_table *t)
+{
+	struct sampled_series *s = user;
+	const struct mt_mts_table *should = &s->table[p->number];
+
+	s->points++;
+	assert_memory_equal(t->site, should->site, t->count * sizeof(*t->site));
+	assert_int_equal(t->knows_samples, should->knows_samples);
+	for (uint32_t i = 1; i < t->count && should->knows_samples; i++)
+		assert_sampled(mt_mts_table_sampled(t, i), &should->sampled[i]);
+	assert_true(should->knows_samples || !t->sampled_count);
+	return 0;
+}
+
+/* As many snapshots, by two writers in turns; every seventh knows nothing of samples. */
+static void write_samples(struct sampled_series *s, uint64_t limit_bytes)
+{
+	struct mt_mts_writer w[2] = {{0}};
+	struct mt_mts_place place = place_of(limit_bytes);
+	mt_auto(mt_mts_table) struct mt_mts_table t = {0};
+	uint64_t seed = 1;
+
+	assert_int_equal(mt_mts_table_grow(&t, SITES), 0);
+	for (uint32_t i = 1; i <= SAMPLED_POINTS; i++) {
+		struct mt_series_point p = point_of(i * MINUTE_NS, t.site[1].bytes);
+		struct mt_mts_table *copy = &s->table[i];
+
+		change(&t, &seed);
+		change_samples(&t, &seed);
+		assert_int_equal(mt_mts_table_copy(copy, &t), 0);
+		if (i % 7 == 0) {
+			copy->knows_samples = false;
+			copy->sampled_count = 0;
+		}
+		assert_int_equal(mt_mts_append(&w[i % 5 == 0], &place, &p, copy, NULL, NULL), 0);
+	}
+	mt_mts_writer_done(&w[0]);
+	mt_mts_writer_done(&w[1]);
+}
+
+static void free_samples(struct sampled_series *s)
+{
+	for (uint32_t i = 0; i <= SAMPLED_POINTS; i++)
+		mt_mts_table_done(&s->table[i]);
+}
+
+static void samples_are_read_as_they_were_written(void **unused)
+{
+	struct sampled_series s = {0};
+
+	write_samples(&s, 0);
+	assert_int_equal(mt_mts_walk(path, true, compare_samples, &s, NULL, NULL), 0);
+	assert_int_equal(s.points, SAMPLED_POINTS);
+	free_samples(&s);
+}
+
+static void thinning_keeps_samples_as_they_are(void **unused)
+{
+	struct sampled_series s = {0};
+	struct mt_mts_info info;
+
+	write_samples(&s, 20000);
+	assert_int_equal(mt_mts_walk(path, true, compare_samples, &s, &info, NULL), 0);
+	assert_true(info.header.thinned > 5 && s.points > 5);
+	assert_int_equal(s.points + info.header.thinned, SAMPLED_POINTS);
+	free_samples(&s);
+}
+
+static void what_is_not_sampled_takes_no_room_for_samples(void **unused)
+{
+	mt_auto(mt_mts_table) struct mt_mts_table t = {0};
+	mt_auto(mt_buf) struct mt_buf without = {0}, with = {0};
+	struct mt_series_point p = point_of(1, 1);
+	uint64_t seed = 1;
+
+	assert_int_equal(mt_mts_table_grow(&t, SITES), 0);
+	change(&t, &seed);
+	assert_int_equal(mt_mts_encode(&p, NULL, &t, &without), 0);
+	t.knows_samples = true;
+	assert_int_equal(mt_mts_table_grow_sampled(&t), 0);
+	assert_int_equal(mt_mts_encode(&p, NULL, &t, &with), 0);
+	assert_int_equal(with.len, without.len);
+}
+
+static void a_series_with_samples_has_them_at_both_ends(void **unused)
+{
+	struct sampled_series s = {0};
+	struct mt_series *series = NULL;
+
+	write_samples(&s, 0);
+	assert_int_equal(mt_mts_load(path, 5, &series, NULL, NULL), 0);
+	assert_non_null(series->first_sampled);
+	for (uint32_t i = 1; i < SITES; i++) {
+		assert_sampled(series->first_sampled[i], &s.table[1].sampled[i]);
+		assert_sampled(series->last_sampled[i], &s.table[SAMPLED_POINTS].sampled[i]);
+	}
+	mt_series_free(series);
+	free_samples(&s);
+}
+
+/* Units have to hold a sample of any interval, and any number of them. */
+static void variances_of_any_size_are_kept(void **unused)
+{
+	for (int lg = -2; lg < 120; lg++) {
+		mt_auto(mt_mts_table) struct mt_mts_table t = {0}, back = {0};
+		mt_auto(mt_buf) struct mt_buf out = {0};
+		struct mt_series_point p = point_of(1, 1);
+		struct mt_series_sampled *s;
+		struct mt_mts_frame f;
+
+		p.number = 1;
+		assert_int_equal(mt_mts_table_grow(&t, 2), 0);
+		assert_int_equal(mt_mts_table_grow_sampled(&t), 0);
+		t.knows_samples = true;
+		s = &t.sampled[1];
+		s->live.samples = 3;
+		s->freed.samples = 1u << 30;
+		s->live.bytes_variance = ldexp(3, lg);
+		s->freed.bytes_variance = ldexp(1u << 30, lg);
+		mt_mts_table_choose_units(&t, NULL);
+		assert_int_equal(mt_mts_encode(&p, NULL, &t, &out), 0);
+		assert_true(mt_mts_frame((uint8_t *)out.data, out.len, &f) > 0);
+		assert_int_equal(mt_mts_decode(&f, (uint8_t *)out.data + sizeof(f), &back), 0);
+		assert_variance(back.sampled[1].live.bytes_variance, ldexp(3, lg), ldexp(1, lg));
+		assert_variance(back.sampled[1].freed.bytes_variance, ldexp(1u << 30, lg),
+				ldexp(1, lg));
+	}
+}
+
+/* A file of version 1 is one of today without what it did not know. */
+static void an_older_series_is_read_and_gone_on_with(void **unused)
+{
+	mt_auto(mt_mts_writer) struct mt_mts_writer w = {0};
+	mt_auto(mt_mts_table) struct mt_mts_table t = {0};
+	size_t len;
+	mt_auto(free) char *data = make_series(4, &len);
+	struct mt_series *s = NULL;
+	struct mt_mts_info info;
+	uint64_t seed = 1;
+
+	((struct mt_mts_header *)data)->version_major = 1;
+	assert_int_equal(mt_file_write_atomic(path, data, len, 0600, NULL), 0);
+	assert_series(4, 0);
+	assert_int_equal(mt_mts_load(path, 5, &s, NULL, NULL), 0);
+	assert_null(s->first_sampled);
+	mt_series_free(s);
+	assert_int_equal(mt_mts_table_grow(&t, SITES), 0);
+	for (int i = 0; i < 5; i++)
+		change(&t, &seed);
+	change_samples(&t, &(uint64_t){1});
+	assert_int_equal(append(&w, 5 * MINUTE_NS, &t), 0);
+	assert_series(5, 0);
+	assert_int_equal(mt_mts_walk(path, false, NULL, NULL, &info, NULL), 0);
+	assert_int_equal(info.header.version_major, 2);
+	assert_int_equal(mt_mts_load(path, 5, &s, NULL, NULL), 0);
+	assert_null(s->first_sampled); /* the first knows nothing */
+	mt_series_free(s);
+}
+
 /* ---- thinning ---- */
 
 struct week {
@@ -515,7 +741,7 @@ static int look_at_week(void *user, const struct mt_series_point *p, const struc
 }
 
 /* Seven days at one snapshot a minute, with a compressed clock. */
-static void live_a_week(uint32_t sites, uint64_t limit_bytes)
+static void live_a_week(uint32_t sites, bool is_sampled, uint64_t limit_bytes)
 {
 	enum { MINUTES = 7 * 24 * 60, HIGH_AT = 1234, LOW_AT = 2345 };
 	mt_auto(mt_mts_writer) struct mt_mts_writer w = {0};
@@ -533,6 +759,8 @@ static void live_a_week(uint32_t sites, uint64_t limit_bytes)
 		p.live_bytes = i == HIGH_AT ? 9000000 : i == LOW_AT ? 77 : p.live_bytes;
 		p.reason = i % 1000 ? MT_SERIES_INTERVAL : MT_SERIES_ASKED;
 		change(&t, &seed);
+		if (is_sampled)
+			change_samples(&t, &seed);
 		assert_int_equal(mt_mts_append(&w, &place, &p, &t, NULL, NULL), 0);
 		assert_int_equal(stat(path, &st), 0);
 		largest = MT_MAX(largest, (uint64_t)st.st_size);
@@ -541,9 +769,10 @@ static void live_a_week(uint32_t sites, uint64_t limit_bytes)
 	assert_int_equal(mt_mts_walk(path, true, look_at_week, &week, &info, NULL), 0);
 	assert_int_equal(info.damaged_bytes, 0);
 	assert_int_equal(info.header.thinned + week.points, MINUTES);
-	print_message("%u sites: %u of %d snapshots kept, at most %llu bytes, gaps up to %llu "
+	print_message("%u sites%s: %u of %d snapshots kept, at most %llu bytes, gaps up to %llu "
 		      "min, %llu min in the last hour\n",
-		      sites, week.points, MINUTES, (unsigned long long)largest,
+		      sites, is_sampled ? ", sampled" : "", week.points, MINUTES,
+		      (unsigned long long)largest,
 		      (unsigned long long)(week.max_gap_ns / MINUTE_NS),
 		      (unsigned long long)(week.last_day_gap_ns / MINUTE_NS));
 	assert_true(week.points > 250);
@@ -553,18 +782,28 @@ static void live_a_week(uint32_t sites, uint64_t limit_bytes)
 	assert_int_equal(week.min_live, 77);
 	assert_int_equal(week.asked, MINUTES / 1000);
 	assert_int_equal(week.live_at_extreme, 0);
-	assert_true(week.max_gap_ns < 6 * 60 * MINUTE_NS);
+	assert_true(week.max_gap_ns < (is_sampled ? 24 : 6) * 60 * MINUTE_NS);
 	assert_true(week.last_day_gap_ns <= 2 * MINUTE_NS);
 }
 
 static void a_week_of_a_few_sites_stays_below_its_limit(void **unused)
 {
-	live_a_week(200, 2 << 20);
+	live_a_week(200, false, 2 << 20);
+}
+
+static void a_sampled_week_of_a_few_sites_stays_below_its_limit(void **unused)
+{
+	live_a_week(200, true, 4 << 20);
 }
 
 static void a_week_of_10000_sites_stays_below_64_mib(void **unused)
 {
-	live_a_week(10000, MT_MTS_LIMIT_BYTES);
+	live_a_week(10000, false, MT_MTS_LIMIT_BYTES);
+}
+
+static void a_sampled_week_of_10000_sites_stays_below_64_mib(void **unused)
+{
+	live_a_week(10000, true, MT_MTS_LIMIT_BYTES);
 }
 
 static void a_snapshot_that_cannot_fit_is_refused(void **unused)
@@ -597,11 +836,21 @@ int main(int argc, char **argv)
 		TEST(other_files_are_refused_with_a_sentence),
 		TEST(a_series_is_loaded_with_first_last_and_columns),
 		TEST(memory_that_runs_out_is_an_error_like_others),
+		TEST(samples_are_read_as_they_were_written),
+		TEST(thinning_keeps_samples_as_they_are),
+		TEST(what_is_not_sampled_takes_no_room_for_samples),
+		TEST(a_series_with_samples_has_them_at_both_ends),
+		TEST(variances_of_any_size_are_kept),
+		TEST(an_older_series_is_read_and_gone_on_with),
 		TEST(a_week_of_a_few_sites_stays_below_its_limit),
+		TEST(a_sampled_week_of_a_few_sites_stays_below_its_limit),
 		TEST(a_snapshot_that_cannot_fit_is_refused),
 		TEST(a_full_disk_is_a_counted_loss), /* last: it hides /tmp's mounts */
 	};
-	const struct CMUnitTest slow[] = {TEST(a_week_of_10000_sites_stays_below_64_mib)};
+	const struct CMUnitTest slow[] = {
+		TEST(a_week_of_10000_sites_stays_below_64_mib),
+		TEST(a_sampled_week_of_10000_sites_stays_below_64_mib),
+	};
 
 	if (argc > 1)
 		return cmocka_run_group_tests(slow, NULL, NULL);

@@ -21,6 +21,23 @@ static void repair_hashes(uint8_t *data, size_t len)
 	}
 }
 
+/* Growth of sums that may be anything: an interval all the same. */
+static void look_at_samples(const struct mt_series *s)
+{
+	const struct mt_sampling how = {.kind = MT_SAMPLING_POISSON, .interval_bytes = 4096};
+	for (uint32_t i = 0; s->first_sampled && i < MT_MIN(s->site_count, 1000u); i++) {
+		struct mt_flow first = mt_series_flow(&s->first[i], &s->first_sampled[i], &how);
+		struct mt_flow last = mt_series_flow(&s->last[i], &s->last_sampled[i], &how);
+		struct mt_estimate came, went;
+		struct mt_interval bytes;
+		mt_flow_between(&first, &last, &came, &went);
+		bytes = mt_estimate_growth_bytes(&came, &went);
+		if (!(came.bytes_variance >= 0) || !(went.count_variance >= 0) ||
+		    !(bytes.low <= bytes.high))
+			abort();
+	}
+}
+
 static void look(const struct mt_series *s)
 {
 	uint64_t sum = 0;
@@ -36,6 +53,7 @@ static void look(const struct mt_series *s)
 			       s->last[i].count;
 	if (sum == 0x1234567)
 		abort(); /* so that it is looked at */
+	look_at_samples(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
