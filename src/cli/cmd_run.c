@@ -115,7 +115,7 @@ static const struct mt_option options[] = {
 		 "FROM-TO:SIZE for "
 		 "blocks of FROM to TO bytes, custom:SIZE for custom heaps (as 0-64:8M,1M-:1); "
 		 "at most "
-		 "4 ranges. Mappings are recorded always"},
+		 "4 ranges, which may not overlap. Mappings are recorded always"},
 	{.name = "every",
 	 .argument = "N",
 	 .kind = MT_OPTION_NUMBER,

@@ -71,8 +71,27 @@ static bool read_range(char *text, uint64_t *ret_from, uint64_t *ret_to)
 	       (!*dash || !mt_units_parse_size(dash, ret_to)) && *ret_from <= *ret_to;
 }
 
+/* Ranges of sizes, both ends included. */
+struct ranges {
+	uint64_t from[RANGES_MAX], to[RANGES_MAX];
+	unsigned count;
+	bool overlap;
+	uint64_t shared; /* a size that two of them have */
+};
+
+static void note_range(struct ranges *r, uint64_t from, uint64_t to)
+{
+	for (unsigned i = 0; i < r->count && !r->overlap; i++)
+		if (from <= r->to[i] && r->from[i] <= to) {
+			r->overlap = true;
+			r->shared = MT_MAX(from, r->from[i]);
+		}
+	r->from[r->count] = from;
+	r->to[r->count++] = to;
+}
+
 /* One "WHAT:SIZE" as the tracker reads it: sizes in bytes. false: it is none. */
-static bool add_interval_of(struct mt_buf *text, char *item, unsigned *ranges)
+static bool add_interval_of(struct mt_buf *text, char *item, struct ranges *ranges)
 {
 	char *size = strchr(item, ':');
 	uint64_t from, to, bytes;
@@ -84,8 +103,9 @@ static bool add_interval_of(struct mt_buf *text, char *item, unsigned *ranges)
 		return false;
 	if (!strcmp(item, "custom"))
 		return !mt_buf_printf(text, "custom:%" PRIu64, bytes);
-	if (++*ranges > RANGES_MAX || !read_range(item, &from, &to))
+	if (ranges->count == RANGES_MAX || !read_range(item, &from, &to))
 		return false;
+	note_range(ranges, from, to);
 	mt_buf_printf(text, "%" PRIu64 "-", from);
 	if (to != UINT64_MAX)
 		mt_buf_printf(text, "%" PRIu64, to);
@@ -96,7 +116,7 @@ static bool add_interval_of(struct mt_buf *text, char *item, unsigned *ranges)
 static int add_intervals(struct mt_buf *text, const char *value, struct mt_err *err)
 {
 	mt_auto(free) char *copy = strdup(value);
-	unsigned ranges = 0;
+	struct ranges ranges = {.count = 0};
 	char *rest = copy, *item;
 
 	if (!copy)
@@ -112,6 +132,11 @@ static int add_intervals(struct mt_buf *text, const char *value, struct mt_err *
 					  "1024G)",
 					  value, RANGES_MAX);
 	}
+	if (ranges.overlap)
+		return mt_err_set(err, -EINVAL,
+				  "ranges of 'intervals=%s' overlap: two have blocks of %" PRIu64
+				  " bytes (both ends belong to a range)",
+				  value, ranges.shared);
 	return mt_buf_addc(text, ' ');
 }
 

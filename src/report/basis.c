@@ -237,7 +237,8 @@ static void add_change(struct mt_buf *out, const struct mt_profile_change *c)
 		add_quoted(out, "the label became", c->text);
 		break;
 	case CHANGE_PEAK_RESET:
-		mt_buf_printf(out, "peaks were set back from %s", mt_units_size(c->before, before));
+		mt_buf_printf(out, "peaks were set back from %s to %s",
+			      mt_units_size(c->before, before), mt_units_size(c->after, after));
 		break;
 	case CHANGE_REFUSED:
 		add_quoted(out, "a request was refused:", c->text);

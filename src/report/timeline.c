@@ -187,7 +187,9 @@ static void add_verdict(const struct mt_timeline_view *v, const struct mt_trend 
 		add_rate(v, t, out);
 		break;
 	case MT_TREND_STEADY:
-		mt_buf_printf(out, "no significant growth (z %.1f)", t->z);
+		/* far beyond what one test would take: the same series is looked at daily */
+		mt_buf_printf(out, "no significant growth (z %.1f, growth is called from %.1f on)",
+			      t->z, MT_TREND_Z);
 		break;
 	}
 }

@@ -33,18 +33,26 @@ static int is_light(uint32_t mode)
 
 /* --- the log ------------------------------------------------------------------------------- */
 
-static void log_change(const struct mt_thread *t, enum mt_state_change_what what, uint64_t before,
-		       uint64_t after)
+static void log_event(const struct mt_thread *t, enum mt_state_change_what what, uint64_t before,
+		      uint64_t after)
 {
 	struct mt_state_change *all = mt_storage_base(MT_REGION_CHANGES);
-	uint32_t n = before == after ? 0 : mt_storage_take(MT_REGION_CHANGES, 1);
+	uint32_t n = mt_storage_take(MT_REGION_CHANGES, 1);
 	if (!n)
 		return;
+	mt_thread_read_clock(); /* in the light modes hours may have passed since */
 	all[n].unit = mt_now();
 	all[n].before = before;
 	all[n].after = after;
 	all[n].thread = t ? t->number : 0;
 	__atomic_store_n(&all[n].what, what, __ATOMIC_RELEASE);
+}
+
+static void log_change(const struct mt_thread *t, enum mt_state_change_what what, uint64_t before,
+		       uint64_t after)
+{
+	if (before != after)
+		log_event(t, what, before, after);
 }
 
 /* No text is kept for a log that is full. */
@@ -209,10 +217,56 @@ int mt_control_begin(void)
 	return 0;
 }
 
+struct heights {
+	int64_t live, peak;
+};
+
+/* Of what is recorded one by one, by the threads' rows: what is published lags behind. */
+static struct heights heights_of_rows(void)
+{
+	const struct mt_state_region *r = mt_rt.region[MT_REGION_THREADS];
+	struct heights all = {0, mt_rt.hdr->peak_bytes};
+	uint64_t n = MT_MIN(r->used, r->capacity);
+	for (uint64_t i = 1; i < n; i++) {
+		const struct mt_state_thread *row = &mt_rt.threads[i];
+		const struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
+		all.live += (int64_t)(mt_counted(&sum->bytes) - mt_counted(&sum->freed_bytes));
+		all.peak = MT_MAX(all.peak, row->peak_bytes);
+	}
+	return all;
+}
+
+/* Of what is counted. */
+static struct heights heights_of_stats(void)
+{
+	const struct mt_state_region *r = mt_rt.region[MT_REGION_STATS];
+	const struct mt_state_stats *s = mt_storage_base(MT_REGION_STATS);
+	struct heights all = {0, mt_rt.hdr->stats_peak_bytes};
+	uint64_t n = MT_MIN(r->used, r->committed_bytes / r->elem_bytes);
+	for (uint64_t i = 1; i < n; i++) {
+		all.live += s[i].live_bytes;
+		all.peak = MT_MAX(all.peak, s[i].peak_bytes);
+	}
+	return all;
+}
+
+/* As a report would say them. Where blocks were recorded and others counted, the higher of both. */
+static struct heights heights(void)
+{
+	struct heights rows = heights_of_rows(), stats = heights_of_stats();
+	if (!mt_rt.counting)
+		return rows;
+	if (!mt_rt.recorded_all) /* the rows have estimates only */
+		return stats;
+	return (struct heights){MT_MAX(rows.live, stats.live), MT_MAX(rows.peak, stats.peak)};
+}
+
 static void reset_peak_locked(const struct mt_thread *t)
 {
 	struct mt_state_header *h = mt_rt.hdr;
-	log_change(t, MT_CHANGE_PEAK_RESET, (uint64_t)h->peak_bytes, 0);
+	struct heights now = heights();
+	log_event(t, MT_CHANGE_PEAK_RESET, (uint64_t)MT_MAX(MT_MAX(now.peak, now.live), 0),
+		  (uint64_t)MT_MAX(now.live, 0));
 	__atomic_store_n(&h->peak_bytes, MT_MAX(h->live_published, 0), __ATOMIC_RELAXED);
 	__atomic_store_n(&h->peak_unit, mt_now(), __ATOMIC_RELAXED);
 	__atomic_fetch_add(&h->peak_epoch, 1, __ATOMIC_RELAXED);

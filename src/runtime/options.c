@@ -167,6 +167,15 @@ static int parse_range(struct word w, struct mt_interval_of *ret_range)
 	return ret_range->from <= ret_range->to ? 0 : -MT_EINVAL;
 }
 
+/* Whether a size is in one of the ranges already: which interval is meant? */
+static int overlaps(const struct mt_wishes *wishes, const struct mt_interval_of *r)
+{
+	for (uint32_t i = 0; i < wishes->range_count; i++)
+		if (r->from <= wishes->range[i].to && wishes->range[i].from <= r->to)
+			return 1;
+	return 0;
+}
+
 /* WHAT:SIZE, WHAT being custom or a range of sizes. */
 static int add_interval(struct mt_wishes *wishes, struct word w)
 {
@@ -183,7 +192,7 @@ static int add_interval(struct mt_wishes *wishes, struct word w)
 		wishes->custom_interval_bytes = r.interval_bytes;
 		return 0;
 	}
-	if (wishes->range_count == MT_RANGES_MAX || parse_range(what, &r))
+	if (wishes->range_count == MT_RANGES_MAX || parse_range(what, &r) || overlaps(wishes, &r))
 		return -MT_EINVAL;
 	wishes->range[wishes->range_count++] = r;
 	return 0;

@@ -113,6 +113,8 @@ def usage_errors_name_what_was_wrong(b):
         b.fails(2, "run: --interval belongs to --mode=sample" + see, "run", *words, "true")
     for option in ["intervals=0-64:8M", "every=3", "max-cpu=5", "min-anon=1M"]:
         b.fails(2, "run: --%s belongs to --mode=sample" % option.split("=")[0] + see, "run", "--" + option, "true")
+    b.fails(2, "run: ranges of 'intervals=0-64:8M,64-128:1' overlap: two have blocks of 64 bytes (both ends belong to a range)" + see,
+            "run", "--mode=sample", "--intervals=0-64:8M,64-128:1", "true")
     for other in ["interval=4K", "intervals=0-64:8M"]:
         b.fails(2, "run: --every takes the place of --interval and --intervals: give one of them" + see, "run", "--mode=sample",
                 "--every=3", "--" + other, "true")

@@ -180,6 +180,9 @@ static void peaks_are_set_back(void **state)
 	assert_int_equal(ask(t, "reset-peak"), 0);
 	assert_in_range(mt_rt.hdr->peak_bytes, 500, 550);
 	assert_int_equal(mt_rt.hdr->peak_resets, 1);
+	assert_int_equal(last_change()->what, MT_CHANGE_PEAK_RESET);
+	assert_in_range(last_change()->before, 5000, 5050);
+	assert_in_range(last_change()->after, 500, 550);
 	assert_in_range(fixture_sum_of(SITE(1)).at_peak_bytes, 500, 550);
 	for (uint64_t i = 0; i < 50; i++)
 		take_in(t, 0x20000 + i * 64, SITE(1));

@@ -165,6 +165,8 @@ static void a_bad_word_is_named_in_one_line(void **state)
 		"verify=0",
 		"verify=4294967296",
 		"output=",
+		"intervals=0-64:8M,64-128:1K",
+		"intervals=100-:8M,custom:1,1-100:1K",
 		"profile-rate=",
 		"profile-rate=86401",
 		"colour=red",
