@@ -30,6 +30,14 @@ static int begin(void **state)
 	return err;
 }
 
+/* Whose samples come at the same places each time. */
+static struct mt_thread *steady_thread(void)
+{
+	struct mt_thread *t = fixture_thread();
+	t->random = 0x9e3779b97f4a7c15u;
+	return t;
+}
+
 static void take_in(struct mt_thread *t, uint64_t address, uintptr_t site)
 {
 	struct mt_caller caller = fixture_caller(site);
@@ -56,7 +64,7 @@ static const struct mt_state_change *last_change(void)
 
 static void a_request_changes_the_mode(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	take_in(t, 0x10000, SITE(1));
 	assert_int_equal(mt_rt.hdr->mode, MT_MODE_FULL);
 	assert_int_equal(ask(t, "mode=sample interval=64K"), 0);
@@ -96,7 +104,7 @@ static const char *const bad[] = {
 
 static void what_is_not_understood_is_refused_as_a_whole(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	for (size_t i = 0; i < MT_ARRAY_LEN(bad); i++) {
 		if (ask(t, bad[i]) != MT_EINVAL)
 			fail_msg("'%s' was not refused", bad[i]);
@@ -111,7 +119,7 @@ static void what_is_not_understood_is_refused_as_a_whole(void **state)
 
 static void a_text_without_end_is_cut(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	take_in(t, 0x10000, SITE(1));
 	memset(mt_storage_base(MT_REGION_REQUEST), 'x', MT_REQUEST_BYTES);
 	__atomic_add_fetch(&mt_rt.hdr->control, 2, __ATOMIC_SEQ_CST);
@@ -121,7 +129,7 @@ static void a_text_without_end_is_cut(void **state)
 
 static void recording_is_switched_off_and_on(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	take_in(t, 0x10000, SITE(1));
 	assert_int_equal(ask(t, "off"), 0);
 	assert_int_equal(mt_rt.hdr->control & 1, 0);
@@ -142,7 +150,7 @@ static void recording_is_switched_off_and_on(void **state)
 
 static void counting_that_was_off_leaves_a_note(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	assert_int_equal(ask(t, "mode=stats"), 0);
 	assert_int_equal(ask(t, "off"), 0);
 	assert_int_equal(mt_rt.hdr->notes & MT_NOTE_STATS_GAP, MT_NOTE_STATS_GAP);
@@ -153,7 +161,7 @@ static void counting_that_was_off_leaves_a_note(void **state)
 
 static void a_label_is_for_threads_without_one(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	const struct mt_state_label *label = mt_storage_base(MT_REGION_LABELS);
 	const char *strings = mt_storage_base(MT_REGION_STRINGS);
 	assert_int_equal(ask(t, "label=phase%202"), 0);
@@ -171,7 +179,7 @@ static void a_label_is_for_threads_without_one(void **state)
 
 static void peaks_are_set_back(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	for (uint64_t i = 0; i < 100; i++)
 		take_in(t, 0x10000 + i * 64, SITE(1));
 	for (uint64_t i = 0; i < 90; i++)
@@ -192,7 +200,7 @@ static void peaks_are_set_back(void **state)
 /* The fixture's modules have no names: see run_modes.py for the filter at work. */
 static void a_module_filter_that_names_nothing_leaves_all_out(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	take_in(t, 0x10000, SITE(1));
 	assert_int_equal(ask(t, "modules=+libnone*"), 0);
 	take_in(t, 0x20000, SITE(1));
@@ -207,7 +215,7 @@ static void a_module_filter_that_names_nothing_leaves_all_out(void **state)
 
 static void a_request_that_names_no_interval_keeps_what_a_rail_made_of_it(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
 	mt_rt.options.max_cpu_percent = 1;
 	uint64_t now = 1000000;
@@ -230,7 +238,7 @@ static uint64_t in_use(void)
 
 static void memory_near_its_bound_doubles_the_interval(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
 	uint64_t begun = mt_rt.policy.memory_base, room = 4 << 20;
 	mt_rt.hdr->max_bytes = begun + room;
@@ -254,7 +262,7 @@ static void memory_near_its_bound_doubles_the_interval(void **state)
 
 static void intervals_of_sizes_and_heaps_are_doubled_as_well(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	assert_int_equal(ask(t, "mode=sample interval=4K intervals=100-200:1K,custom:512"), 0);
 	mt_control_take(t);
 	assert_int_equal(t->points[0].of.interval_bytes, 1024);
@@ -274,7 +282,7 @@ static void intervals_of_sizes_and_heaps_are_doubled_as_well(void **state)
 
 static void call_stacks_near_their_share_double_the_interval(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
 	mt_rt.hdr->max_bytes = mt_storage_stacks() * 4;
 	mt_rt.policy.memory_base = 0;
@@ -296,7 +304,7 @@ static void page_map_that_is_not_touched_doubles_nothing(void **state)
 {
 	enum { LEAF_SPAN = 1 << MT_INDEX_LEAF_BITS, LEAVES = 4, LEAF_BYTES = 1 << 20 };
 	uint64_t base = 0x100000000;
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
 	/* the map may have a quarter, which is more than what doubles */
 	mt_rt.hdr->max_bytes = in_use() + (LEAVES + 1) * LEAF_BYTES * 4;
@@ -318,7 +326,7 @@ static void page_map_of_samples_keeps_to_a_quarter_of_the_bound(void **state)
 	enum { LEAF_SPAN = 1 << MT_INDEX_LEAF_BITS, LEAF_BYTES = 1 << 20, LEAVES = 64 };
 	uint64_t base = 0x100000000;
 	struct mt_gone gone;
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
 	mt_rt.recorded_all = 0;
 	mt_rt.hdr->max_bytes = in_use() + 8 * LEAF_BYTES;
@@ -332,7 +340,7 @@ static void page_map_of_samples_keeps_to_a_quarter_of_the_bound(void **state)
 
 static void page_map_of_a_full_mode_counts_whole(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	assert_int_equal(ask(t, "mode=sample interval=4K"), 0);
 	take_sample(t, 0x100000000);
 	assert_int_equal(mt_index_untouched(), 0); /* the fixture began in full mode */
@@ -342,7 +350,7 @@ static void page_map_of_a_full_mode_counts_whole(void **state)
 
 static void the_log_is_bounded(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	for (int i = 0; i < MT_CHANGES_MAX; i++)
 		assert_int_equal(ask(t, i % 2 ? "mode=full" : "mode=stats"), 0);
 	assert_true(mt_rt.region[MT_REGION_CHANGES]->refused > 0);
@@ -351,7 +359,7 @@ static void the_log_is_bounded(void **state)
 
 static void more_intervals_than_regimes_are_refused(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	char text[64];
 	for (int i = 1; i < MT_REGIMES_MAX; i++) {
 		snprintf(text, sizeof(text), "mode=sample interval=%d", 1000 + i);
@@ -373,7 +381,7 @@ static int ask_own(struct mt_thread *t, const char *text)
 
 static void the_program_itself_is_obeyed_at_once(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	take_in(t, 0x10000, SITE(1));
 	uint32_t word = mt_rt.hdr->control;
 	assert_int_equal(ask_own(t, "mode=sample interval=64K off label=a"), 0);
@@ -394,7 +402,7 @@ static void the_program_itself_is_obeyed_at_once(void **state)
 
 static void the_program_itself_is_refused_like_others(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	char text[MT_REQUEST_BYTES + 1];
 	for (size_t i = 0; i < MT_ARRAY_LEN(bad); i++) {
 		if (ask_own(t, bad[i]) != -MT_EINVAL)
@@ -415,7 +423,7 @@ static void the_program_itself_is_refused_like_others(void **state)
 
 static void a_request_from_outside_goes_before_the_programs_own(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	take_in(t, 0x10000, SITE(1));
 	snprintf(mt_storage_base(MT_REGION_REQUEST), MT_REQUEST_BYTES, "mode=sample every=5");
 	uint32_t word = __atomic_add_fetch(&mt_rt.hdr->control, 2, __ATOMIC_SEQ_CST);
@@ -428,7 +436,7 @@ static void a_request_from_outside_goes_before_the_programs_own(void **state)
 
 static void sampling_for_a_while_goes_back_to_what_was_before(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	struct mt_sampling before;
 	assert_int_equal(ask_own(t, "mode=sample every=7 intervals=10-20:2K,custom:3K off"), 0);
 	assert_int_equal(mt_control_sample(t, 4096, &before), 0);
@@ -452,7 +460,7 @@ static void what_is_asked_for_during_sampling_stays(void **state)
 	static const char *const words[] = {"mode=stats", "mode=sample interval=1K",
 					    "mode=sample every=4", "mode=sample intervals=1-2:1K"};
 	for (size_t i = 0; i < MT_ARRAY_LEN(words); i++) {
-		struct mt_thread *t = fixture_thread();
+		struct mt_thread *t = steady_thread();
 		struct mt_sampling before;
 		assert_int_equal(ask_own(t, "mode=full"), 0);
 		assert_int_equal(mt_control_sample(t, 4096, &before), 0);
@@ -466,7 +474,7 @@ static void what_is_asked_for_during_sampling_stays(void **state)
 
 static void refusals_beyond_the_log_keep_no_text(void **state)
 {
-	struct mt_thread *t = fixture_thread();
+	struct mt_thread *t = steady_thread();
 	for (int i = 0; i < MT_CHANGES_MAX; i++)
 		assert_int_equal(ask_own(t, "jump"), -MT_EINVAL);
 	uint64_t used = mt_rt.region[MT_REGION_STRINGS]->used;
