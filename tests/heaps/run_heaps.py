@@ -333,7 +333,8 @@ def other_versions_are_refused(b):
 
 @test
 def tracked_programs_are_read_like_others(b):
-    with b.start("glibc", 1, 1, 2000, env={"LD_PRELOAD": b.build + "/libmemtrack.so", "MEMTRACK_DIR": b.dir}) as p:
+    with b.start("glibc", 1, 1, 2000, env={"LD_PRELOAD": b.build + "/libmemtrack.so", "MEMTRACK_DIR": b.dir,
+                                               "MEMTRACK_STATE_DIR": b.dir}) as p:
         compare_blocks(b, p, b.walk(p.pid), "tracked")
 
 

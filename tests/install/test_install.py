@@ -96,11 +96,11 @@ def check_cmake(tap, install):
 def check_pkg_config(tap, install):
     source = HERE / 'project/app.c'
     script = f'cc -g -O1 -DENABLE_MEMTRACK -I {HERE}/project {source} -o pkg-app $(pkg-config --cflags --libs memtrack)'
-    problems, output = install.steps(['sh', '-c', script], ['env', f'LD_LIBRARY_PATH={install.prefix}/lib', './pkg-app'])
+    problems, output = install.steps(['sh', '-c', script], ['env', f'LD_LIBRARY_PATH={install.prefix}/lib', f'MEMTRACK_STATE_DIR={install.prefix}', './pkg-app'])
     tap.ok('a program built with pkg-config memtrack runs', expect(problems, output, 'tracked: yes', 'control 0'))
     script = (f'cc -g -O1 -static -DENABLE_MEMTRACK -I {HERE}/project {source} -o static-app '
               '$(pkg-config --cflags --libs memtrack-wrap)')
-    problems, output = install.steps(['sh', '-c', script], ['./static-app'])
+    problems, output = install.steps(['sh', '-c', script], ['env', f'MEMTRACK_STATE_DIR={install.prefix}', './static-app'])
     tap.ok('a static program built with pkg-config memtrack-wrap runs and reaches the tracker',
            expect(problems, output, 'sum 4950', 'control 0'))
 
