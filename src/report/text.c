@@ -309,9 +309,26 @@ static bool all_dumps(const struct mt_report *r)
 	return true;
 }
 
+/*
+ * The name by which the user knows it, where the file's says little: one file may hold several
+ * programs. "" where one is the beginning of the other (python3 is python3.11).
+ */
+static const char *started_as(const struct mt_profile *p, char *name, size_t len)
+{
+	const char *first = *p->cmdline == '-' ? p->cmdline + 1 : p->cmdline;
+	const char *exe = mt_names_base(p->exe), *base;
+
+	snprintf(name, len, "%.*s", (int)strcspn(first, " "), first);
+	base = mt_names_base(name);
+	if (!*base || !strncmp(base, exe, MT_MIN(strlen(base), strlen(exe))))
+		return "";
+	return base;
+}
+
 static void add_process_line(const struct mt_profile *p, struct mt_buf *out)
 {
-	char end[128], time[MT_UNITS_TEXT_MAX];
+	char end[128], time[MT_UNITS_TEXT_MAX], name[256];
+	const char *known_as = started_as(p, name, sizeof(name));
 
 	if (is_dump(p)) {
 		mt_escape(out, *p->exe ? mt_names_base(p->exe) : "unknown");
@@ -319,7 +336,10 @@ static void add_process_line(const struct mt_profile *p, struct mt_buf *out)
 		return;
 	}
 	mt_escape(out, mt_names_base(p->exe));
-	mt_buf_printf(out, " (pid %" PRId32 ") %s", p->pid,
+	mt_buf_printf(out, " (pid %" PRId32, p->pid);
+	if (*known_as)
+		mt_text_line(out, ", started as ", known_as, "");
+	mt_buf_printf(out, ") %s",
 		      p->process_alive ? "is running"
 				       : mt_words_end(p->end_kind ? p->end_kind : UINT32_MAX,
 						      p->end_code, end, sizeof(end)));

@@ -1003,6 +1003,15 @@ def processes_that_outlive_the_launcher_are_collected_later(b):
 
 
 @needs_library
+def the_name_by_which_it_was_started_is_told(b):
+    for name, wanted in (("server", ", started as server)"), ("subject-2", ")")):
+        os.symlink(SUBJECT, os.path.join(b.dir, name))
+        done = b.run("run", "--report=summary", "-o", "%p.mtk", "./" + name)
+        line = re.search(r"^  process    subject \(pid \d+(.*?\))", done.stderr, re.M)
+        b.expect(name, line and line[1], wanted)
+
+
+@needs_library
 def the_launcher_may_be_killed(b):
     p = b.start("run", "-o", "%p.mtk", SUBJECT, "signal")
     p.stdout.readline()
