@@ -421,10 +421,10 @@ static void look_into(struct mt_companion *c, struct known *k, int fd)
 		close_pidfd(c, k);
 }
 
-static void visit(struct mt_companion *c, struct known *k, size_t task, int fd,
-		  enum mt_companion_why why)
+/* As others see it. */
+static struct mt_companion_file file_of(const struct mt_companion *c, const struct known *k, int fd)
 {
-	const struct mt_companion_file file = {
+	return (struct mt_companion_file){
 		.fd = fd,
 		.dir_fd = c->dir[k->dir].fd,
 		.name = k->name,
@@ -432,6 +432,12 @@ static void visit(struct mt_companion *c, struct known *k, size_t task, int fd,
 		.pid = k->pid,
 		.is_stray = c->dir[k->dir].is_stray,
 	};
+}
+
+static void visit(struct mt_companion *c, struct known *k, size_t task, int fd,
+		  enum mt_companion_why why)
+{
+	const struct mt_companion_file file = file_of(c, k, fd);
 	const struct mt_companion_task *t = &c->task[task];
 
 	t->visit(t->context, &file, why, &k->data[task]);
@@ -468,14 +474,7 @@ static void put_off(struct known *k, uint64_t now)
 /* True: nobody waits for it any more. */
 static bool offer_fd(struct mt_companion *c, struct known *k, int fd, uint64_t now)
 {
-	const struct mt_companion_file file = {
-		.fd = fd,
-		.dir_fd = c->dir[k->dir].fd,
-		.name = k->name,
-		.path = k->path,
-		.pid = k->pid,
-		.is_stray = c->dir[k->dir].is_stray,
-	};
+	const struct mt_companion_file file = file_of(c, k, fd);
 	int code = mt_file_has_writer(fd);
 
 	if (code > 0) { /* a child that has no state yet counts in it, or a pid means another */
