@@ -129,7 +129,8 @@ struct memtrack_leaks {
  * Looks for lost blocks of the calling process now, as `memtrack leaks` does, and waits for the
  * result, 30 s at most; other threads go on. The search is made by another process: that of
  * `memtrack run`, else the command memtrack, which is started from beside the library. Words in
- * registers and on stacks count as pointers, also of the caller. Fills *leaks (struct_bytes set by
+ * registers and on stacks count as pointers, also of the caller. Where Yama restricts tracing
+ * (ptrace_scope 1), PR_SET_PTRACER is used and set back to 0. Fills *leaks (struct_bytes set by
  * the caller): 0, or a negative errno value: -ENOSYS: tracking is off; -ENOTSUP: not every block is
  * recorded (statistics and sampling mode); -EPERM: the process's memory may not be read; -ENOMEM;
  * -ENOENT: there is no command memtrack; -ETIMEDOUT; -EBUSY: another thread asks, or the tracker is

@@ -17,8 +17,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 struct leaks_options {
 	int is_json, roots, tagged;
@@ -31,7 +33,7 @@ struct leaks_options {
 
 static const struct leaks_options defaults = {.top = UINT64_MAX, .stack = UINT64_MAX};
 
-enum { ROOTS_ALL, ROOTS_STRICT };
+enum { ROOTS_ALL, ROOTS_STRICT, ANSWER_S = 40 };
 enum { TAGGED_NONE, TAGGED_TOP, TAGGED_LOW, TAGGED_BOTH };
 
 static const struct mt_option options[] = {
@@ -293,6 +295,17 @@ static int write_report(struct search *s, struct mt_buf *out, struct mt_err *err
 	return 0;
 }
 
+/* The library starts us with signals blocked, and nobody waits longer than that. */
+static int answer(const char *state)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	alarm(ANSWER_S);
+	return mt_looker_answer(state, mt_run_look) ? MT_EXIT_FAILED : MT_EXIT_OK;
+}
+
 static int run(const void *opaque, const struct mt_operands *operands)
 {
 	const struct leaks_options *o = opaque;
@@ -303,8 +316,7 @@ static int run(const void *opaque, const struct mt_operands *operands)
 
 	mt_output_init(&out, o->output);
 	if (o->answer)
-		return mt_looker_answer(operands->text[0], mt_run_look) ? MT_EXIT_FAILED
-									: MT_EXIT_OK;
+		return answer(operands->text[0]);
 	code = choose(&s, &err);
 	if (!code)
 		code = find_leaks(&s, &err);

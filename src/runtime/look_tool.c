@@ -14,7 +14,6 @@
 
 enum {
 	WALL = 0x40000000,
-	SIGNAL_KILL = 9,
 	O_READ_WRITE = 2,
 	PR_GET_CHILD_SUBREAPER = 37,
 };
@@ -99,9 +98,4 @@ long mt_look_tool_start(void)
 int mt_look_tool_is_over(long pid)
 {
 	return mt_sys2(__NR_kill, pid, 0) == -MT_ESRCH;
-}
-
-void mt_look_tool_stop(long pid)
-{
-	mt_sys2(__NR_kill, pid, SIGNAL_KILL);
 }

@@ -14,10 +14,7 @@
  */
 long mt_look_tool_start(void);
 
-/* Whether it is no more. */
+/* Whether it is no more. It ends by itself, with or without an answer, before long. */
 int mt_look_tool_is_over(long pid);
-
-/* Ends it, if it has not ended. */
-void mt_look_tool_stop(long pid);
 
 #endif
