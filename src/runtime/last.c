@@ -27,7 +27,8 @@ static void last(void *nothing)
 void mt_last_begin(void)
 {
 	typedef int function(void (*)(void *), void *, void *);
-	if (mt_provider.libc != MT_LIBC_GLIBC)
+	/* a sanitizer that is not ready yet does not bear the call */
+	if (mt_provider.libc != MT_LIBC_GLIBC || mt_provider.has_sanitizer)
 		return;
 	function *at_exit = (function *)mt_provider_find("__cxa_atexit");
 	is_registered = at_exit && !at_exit(last, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "core/sys.h"
 #include "runtime/look_tool.h"
+#include "runtime/provider.h"
 #include "runtime/rt.h"
 
 enum { FUTEX_WAIT = 0, MS_NS = 1000000, LOOK_MS = 50, PR_SET_PTRACER_ANY = -1 };
@@ -124,10 +125,12 @@ int mt_look_is_table(void)
 	       (h->mode == MT_MODE_FULL || h->mode == MT_MODE_RECORD || h->mode == MT_MODE_CHECK);
 }
 
-/* Nothing is to be found where nothing is live. */
+/* Nothing is to be found where nothing is live. A sanitizer has a search of its own. */
 static int is_wanted(void)
 {
 	const struct mt_state_header *h = mt_rt.hdr;
+	if (mt_provider.has_sanitizer)
+		return 0;
 	if (mt_rt.options.lost == MT_LOST_BLOCKS_NONE || !mt_look_is_table())
 		return 0;
 	if (mt_rt.region[MT_REGION_LIVE]->used <= 1 && mt_rt.region[MT_REGION_LARGE]->used <= 1)
