@@ -330,8 +330,8 @@ bool mt_statedir_is_attended(const char *path)
 
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
 		return false;
-	/* one without its text is being made: its maker must find the lock free */
-	return !st.st_size || (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK);
+	/* the maker of one that is being made must find the lock free */
+	return is_being_made(path, name) || (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK);
 }
 
 int mt_statedir_adopt(const char *path, struct mt_statedir *ret_dir, char **ret_pattern)

@@ -1071,6 +1071,20 @@ def a_full_disk_keeps_the_states_and_is_an_error(b):
 
 
 @needs_library
+def a_state_without_a_launcher_is_left_behind(b):
+    env = dict(b.env, LD_PRELOAD=LIBRARY, MEMTRACK_MODE="full", MEMTRACK_OPTIONS="output=%s/gone/%%p.mtk" % b.dir)
+    env.pop("MEMTRACK_STATE_DIR", None)
+    child = subprocess.Popen([SUBJECT], env=env, cwd=b.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child.wait(TIMEOUT_S)
+    for _ in range(2): # the first one tries to move it
+        lines = [line for line in b.run("ps").stdout.splitlines() if "/%d.1.mtk" % child.pid in line]
+        b.expect("listed", [line.endswith("(left behind)") for line in lines], [True])
+    os.mkdir(os.path.join(b.dir, "gone"))
+    b.run("ps")
+    b.expect("moved", os.path.exists(os.path.join(b.dir, "gone", "%d.mtk" % child.pid)), True)
+
+
+@needs_library
 def states_that_stay_for_one_reason_are_told_once(b):
     kept = []
     for gone in "gone1", "gone2", "gone3":
