@@ -42,6 +42,8 @@ char *mt_units_size_signed(int64_t bytes, char *text);
 char *mt_units_time(uint64_t ns, char *text);
 /* "1,234,567". */
 char *mt_units_count(uint64_t count, char *text);
+/* The same for an argument of a printing function: the text lives as long as the block around. */
+#define MT_COUNT(count) mt_units_count(count, (char[MT_UNITS_TEXT_MAX]){0})
 /* "+1,234", "-1", "0". */
 char *mt_units_count_signed(int64_t count, char *text);
 /* part of whole in per cent, one decimal: "12.3 %"; "0.0 %" when whole is 0. */

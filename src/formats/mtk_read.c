@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/units.h"
 #include "formats/mtk_fill.h"
 #include "formats/mtk_look.h"
 
@@ -70,7 +71,7 @@ MT_AUTO_DEFINE_INPLACE(reader, struct mt_mtk_reader, reader_done)
 /* Says once a region why it is not whole. */
 static void warn_region(struct mt_mtk_reader *rd, const struct mt_mtk_region *r, int walk_result)
 {
-	unsigned long long have = r->count, claim = r->used;
+	uint64_t have = r->count, claim = r->used;
 	const char *name = mt_mtk_kind_name(r->kind);
 	uint64_t bit = 1ull << (r->kind % 64);
 	if (rd->warned_kinds & bit)
@@ -83,21 +84,20 @@ static void warn_region(struct mt_mtk_reader *rd, const struct mt_mtk_region *r,
 		mt_profile_warn(rd->profile, "the table of %s is left out: it begins at byte %llu",
 				name, (unsigned long long)r->offset);
 	else if (r->fault == MT_MTK_FAULT_CUT || walk_result == -ENODATA)
-		mt_profile_warn(
-			rd->profile,
-			"the file is cut: of %llu elements of the table of %s %llu are there",
-			claim, name, have);
+		mt_profile_warn(rd->profile,
+				"the file is cut: of %s elements of the table of %s %s are there",
+				MT_COUNT(claim), name, MT_COUNT(have));
 	else if (r->fault == MT_MTK_FAULT_EMPTY)
 		mt_profile_warn(
 			rd->profile,
-			"the table of %s claims %llu elements in a file that stores far fewer",
-			name, claim);
+			"the table of %s claims %s elements in a file that stores far fewer", name,
+			MT_COUNT(claim));
 	else if (walk_result)
 		mt_profile_warn(rd->profile, "the table of %s cannot be read: %s", name,
 				mt_err_text_of(walk_result));
 	else if (!rd->moving && claim - have > r->refused && r->kind)
-		mt_profile_warn(rd->profile, "of %llu elements of the table of %s %llu were stored",
-				claim, name, have);
+		mt_profile_warn(rd->profile, "of %s elements of the table of %s %s were stored",
+				MT_COUNT(claim), name, MT_COUNT(have));
 	else
 		return;
 	rd->warned_kinds |= bit;
@@ -518,8 +518,7 @@ static void warn_all(struct mt_mtk_reader *rd)
 	struct mt_profile *p = rd->profile;
 	for (unsigned i = 0; i < MT_MTK_DAMAGES; i++)
 		if (rd->damage[i])
-			mt_profile_warn(p, "%llu %s", (unsigned long long)rd->damage[i],
-					damage_text[i]);
+			mt_profile_warn(p, "%s %s", MT_COUNT(rd->damage[i]), damage_text[i]);
 	if (rd->time.damaged)
 		mt_profile_warn(p, "the file's clock readings cannot be right and are not used");
 	if (rd->time.estimated)

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/units.h"
 #include "formats/mtk_time.h"
 #include "formats/mtr_events.h"
 #include "wire/state.h"
@@ -447,7 +448,6 @@ int mt_mtr_warn_beside(const struct mt_mtr *m, struct mt_profile *p)
 	struct mt_mtr_losses whole;
 	uint64_t allocs, frees;
 	int r;
-	typedef unsigned long long ull;
 
 	if (!m->end_lost && !m->is_limited)
 		return 0;
@@ -456,51 +456,50 @@ int mt_mtr_warn_beside(const struct mt_mtr *m, struct mt_profile *p)
 		return r;
 	expected(p, &allocs, &frees);
 	if (whole.allocs < allocs || whole.frees < frees)
-		mt_profile_warn(
-			p,
-			"the recording beside this state lacks %llu of %llu allocations and %llu "
-			"of %llu frees, as %s; this report counts them all",
-			(ull)(allocs - MT_MIN(allocs, whole.allocs)), (ull)allocs,
-			(ull)(frees - MT_MIN(frees, whole.frees)), (ull)frees,
-			!m->is_limited              ? "the writer could not keep up"
-			: dropped_events(m, &whole) ? "the writer could not keep up and the size "
-						      "limit was reached"
-						    : "it reached its size limit");
+		mt_profile_warn(p,
+				"the recording beside this state lacks %s of %s allocations and %s "
+				"of %s frees, as %s; this report counts them all",
+				MT_COUNT((allocs - MT_MIN(allocs, whole.allocs))), MT_COUNT(allocs),
+				MT_COUNT((frees - MT_MIN(frees, whole.frees))), MT_COUNT(frees),
+				!m->is_limited ? "the writer could not keep up"
+				: dropped_events(m, &whole)
+					? "the writer could not keep up and the size "
+					  "limit was reached"
+					: "it reached its size limit");
 	return 0;
 }
 
 void mt_mtr_warn(const struct mt_mtr *m, struct mt_profile *p, const struct mt_mtr_losses *whole)
 {
 	uint64_t allocs, frees;
-	typedef unsigned long long ull;
 
 	expected(p, &allocs, &frees);
 	bool has_list = m->blocks && m->block[0].head.kind == MT_STREAM_LIVE;
 
 	if (has_list && (whole->allocs < allocs || whole->frees < frees))
 		mt_profile_warn(p,
-				"the recording begins later than the program: it has %llu of %llu "
-				"allocations and %llu of %llu frees, and knows what is live from "
+				"the recording begins later than the program: it has %s of %s "
+				"allocations and %s of %s frees, and knows what is live from "
 				"%.3f s after the start on",
-				(ull)whole->allocs, (ull)allocs, (ull)whole->frees, (ull)frees,
+				MT_COUNT(whole->allocs), MT_COUNT(allocs), MT_COUNT(whole->frees),
+				MT_COUNT(frees),
 				(double)mt_profile_clock_at(&p->clock, list_unit(m)) / 1e9);
 	else if (whole->allocs < allocs || whole->frees < frees)
 		mt_profile_warn(
 			p,
-			"the recording lacks %llu of %llu allocations and %llu of %llu frees: "
+			"the recording lacks %s of %s allocations and %s of %s frees: "
 			"what is live, and peaks, may be wrong after the first that is missing",
-			(ull)(allocs - MT_MIN(allocs, whole->allocs)), (ull)allocs,
-			(ull)(frees - MT_MIN(frees, whole->frees)), (ull)frees);
+			MT_COUNT((allocs - MT_MIN(allocs, whole->allocs))), MT_COUNT(allocs),
+			MT_COUNT((frees - MT_MIN(frees, whole->frees))), MT_COUNT(frees));
 	if (has_list && whole->allocs + whole->listed - whole->frees != recorded_blocks(p))
-		mt_profile_warn(
-			p,
-			"at its end the recording has %llu live blocks, the state file %llu: "
-			"events are missing in between",
-			(ull)(whole->allocs + whole->listed - whole->frees),
-			(ull)recorded_blocks(p));
+		mt_profile_warn(p,
+				"at its end the recording has %s live blocks, the state file %s: "
+				"events are missing in between",
+				MT_COUNT((whole->allocs + whole->listed - whole->frees)),
+				MT_COUNT(recorded_blocks(p)));
 	if (m->header.cut_blocks)
-		mt_profile_warn(p, "the recording's begin gave way to what came later (%llu bytes)",
-				(ull)m->header.cut_bytes);
+		mt_profile_warn(p, "the recording's begin gave way to what came later (%s bytes)",
+				MT_COUNT(m->header.cut_bytes));
 	if (m->header.cut_blocks && !has_list)
 		mt_profile_warn(p,
 				"blocks that are older than what the recording still has are not "
@@ -508,20 +507,20 @@ void mt_mtr_warn(const struct mt_mtr *m, struct mt_profile *p, const struct mt_m
 	if (m->is_limited)
 		mt_profile_warn(p, "the recording reached its size limit");
 	if (dropped_events(m, whole))
-		mt_profile_warn(p, "%llu events were dropped: the writer could not keep up",
-				(ull)dropped_events(m, whole));
+		mt_profile_warn(p, "%s events were dropped: the writer could not keep up",
+				MT_COUNT(dropped_events(m, whole)));
 	if (whole->buffers)
-		mt_profile_warn(p, "%llu buffers of events are missing from the recording",
-				(ull)whole->buffers);
+		mt_profile_warn(p, "%s buffers of events are missing from the recording",
+				MT_COUNT(whole->buffers));
 	if (m->damaged_bytes || whole->damaged)
-		mt_profile_warn(p, "the recording is damaged: %llu bytes, %llu blocks",
-				(ull)m->damaged_bytes, (ull)whole->damaged);
+		mt_profile_warn(p, "the recording is damaged: %s bytes, %s blocks",
+				MT_COUNT(m->damaged_bytes), MT_COUNT(whole->damaged));
 	if (m->cut_bytes)
-		mt_profile_warn(p, "the recording is cut: its last %llu bytes are no whole block",
-				(ull)m->cut_bytes);
+		mt_profile_warn(p, "the recording is cut: its last %s bytes are no whole block",
+				MT_COUNT(m->cut_bytes));
 	if (whole->ambiguous)
-		mt_profile_warn(p, "%llu blocks could not be told from older ones",
-				(ull)whole->ambiguous);
+		mt_profile_warn(p, "%s blocks could not be told from older ones",
+				MT_COUNT(whole->ambiguous));
 }
 
 static void warn_left_out(struct mt_profile *p)
@@ -538,9 +537,9 @@ static void warn_left_out(struct mt_profile *p)
 				   "recording: left out at this moment");
 	if (stackless)
 		mt_profile_warn(p,
-				"%llu allocations in all have no call stack (by choice of options, "
+				"%s allocations in all have no call stack (by choice of options, "
 				"or for want of room) and are not in the recording",
-				(unsigned long long)stackless);
+				MT_COUNT(stackless));
 }
 
 static void warn_other_modes(struct mt_profile *p)
@@ -549,9 +548,9 @@ static void warn_other_modes(struct mt_profile *p)
 
 	if (c->allocs || c->frees)
 		mt_profile_warn(p,
-				"%llu allocations and %llu frees in all were made in statistics or "
+				"%s allocations and %s frees in all were made in statistics or "
 				"sampling mode and are not in the recording: left out",
-				(unsigned long long)c->allocs, (unsigned long long)c->frees);
+				MT_COUNT(c->allocs), MT_COUNT(c->frees));
 }
 
 bool mt_mtr_belongs_to(const struct mt_mtr *m, const struct mt_profile *p)
@@ -600,8 +599,8 @@ int mt_mtr_to_profile(const struct mt_mtr *m, struct mt_profile *p, const struct
 		leave_later_changes_out(p);
 	}
 	if (!r && c.unknown_cells)
-		mt_profile_warn(p, "%llu allocations of the recording belong to no call stack",
-				(unsigned long long)c.unknown_cells);
+		mt_profile_warn(p, "%s allocations of the recording belong to no call stack",
+				MT_COUNT(c.unknown_cells));
 	counting_done(&c);
 	return r ? mt_err_set_errno(err, r, "cannot read '%s'", m->name) : 0;
 }

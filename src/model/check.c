@@ -5,6 +5,8 @@
  */
 #include "model/profile.h"
 
+#include "base/units.h"
+
 /* Of the malloc heap, as one kind of table tells it. */
 struct sums {
 	uint64_t allocs, frees, bytes, freed_bytes;
@@ -83,25 +85,24 @@ static uint32_t check_cells(struct mt_profile *p, const struct sums *cells, cons
 	const struct mt_profile_counts sum = recorded(p), *t = &sum;
 	uint32_t found = 0;
 	if (!within(cells->allocs, minus(t->allocs, g->unplaced_allocs), t->allocs, in_flight)) {
-		mt_profile_warn(p, "the sites hold %llu allocations, the threads counted %llu",
-				(unsigned long long)cells->allocs, (unsigned long long)t->allocs);
+		mt_profile_warn(p, "the sites hold %s allocations, the threads counted %s",
+				MT_COUNT(cells->allocs), MT_COUNT(t->allocs));
 		found++;
 	} else if (!in_flight &&
 		   !within(cells->bytes, minus(t->bytes, g->unplaced_bytes), t->bytes, 0)) {
-		mt_profile_warn(p, "the sites hold %llu allocated bytes, the threads counted %llu",
-				(unsigned long long)cells->bytes, (unsigned long long)t->bytes);
+		mt_profile_warn(p, "the sites hold %s allocated bytes, the threads counted %s",
+				MT_COUNT(cells->bytes), MT_COUNT(t->bytes));
 		found++;
 	}
 	if (!within(cells->frees, minus(t->frees, g->unplaced_allocs), t->frees, in_flight)) {
-		mt_profile_warn(p, "the sites hold %llu frees, the threads counted %llu",
-				(unsigned long long)cells->frees, (unsigned long long)t->frees);
+		mt_profile_warn(p, "the sites hold %s frees, the threads counted %s",
+				MT_COUNT(cells->frees), MT_COUNT(t->frees));
 		found++;
 	} else if (!in_flight &&
 		   !within(cells->freed_bytes, minus(t->freed_bytes, g->unplaced_bytes),
 			   t->freed_bytes, 0)) {
-		mt_profile_warn(p, "the sites hold %llu freed bytes, the threads counted %llu",
-				(unsigned long long)cells->freed_bytes,
-				(unsigned long long)t->freed_bytes);
+		mt_profile_warn(p, "the sites hold %s freed bytes, the threads counted %s",
+				MT_COUNT(cells->freed_bytes), MT_COUNT(t->freed_bytes));
 		found++;
 	}
 	return found;
@@ -115,16 +116,14 @@ static uint32_t check_blocks(struct mt_profile *p, const struct gaps *g, uint64_
 	 */
 	if (!within(p->block_count, minus(live_count, g->untracked_allocs + g->nested_frees),
 		    live_count, in_flight)) {
-		mt_profile_warn(
-			p, "the block table holds %llu live blocks, by the counters it is %llu",
-			(unsigned long long)p->block_count, (unsigned long long)live_count);
+		mt_profile_warn(p, "the block table holds %s live blocks, by the counters it is %s",
+				MT_COUNT(p->block_count), MT_COUNT(live_count));
 		return 1;
 	}
 	if (!in_flight && !g->nested_frees &&
 	    !within(p->block_bytes, minus(live_bytes, g->untracked_bytes), live_bytes, 0)) {
-		mt_profile_warn(p,
-				"the block table holds %llu live bytes, by the counters it is %llu",
-				(unsigned long long)p->block_bytes, (unsigned long long)live_bytes);
+		mt_profile_warn(p, "the block table holds %s live bytes, by the counters it is %s",
+				MT_COUNT(p->block_bytes), MT_COUNT(live_bytes));
 		return 1;
 	}
 	return 0;
@@ -146,16 +145,15 @@ static uint32_t check_samples(struct mt_profile *p, const struct gaps *g, uint64
 		counted += p->stats[i].sampled;
 	if (!within(p->sample_blocks, minus(minus(allocs, frees), g->no_block + g->nested_frees),
 		    minus(allocs, frees), in_flight)) {
-		mt_profile_warn(
-			p, "the block table holds %llu live samples, by the counters it is %llu",
-			(unsigned long long)p->sample_blocks,
-			(unsigned long long)minus(allocs, frees));
+		mt_profile_warn(p,
+				"the block table holds %s live samples, by the counters it is %s",
+				MT_COUNT(p->sample_blocks), MT_COUNT(minus(allocs, frees)));
 		found++;
 	}
 	/* fewer: filters leave some out */
 	if (p->stats && !within(allocs, 0, counted, in_flight)) {
-		mt_profile_warn(p, "the sites hold %llu samples, the threads counted %llu",
-				(unsigned long long)allocs, (unsigned long long)counted);
+		mt_profile_warn(p, "the sites hold %s samples, the threads counted %s",
+				MT_COUNT(allocs), MT_COUNT(counted));
 		found++;
 	}
 	return found;

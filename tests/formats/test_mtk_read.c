@@ -494,7 +494,7 @@ static void disagreeing_tables_are_reported(void **state)
 	mt_auto(mt_profile) struct mt_profile *p = read_builder(b);
 	assert_int_equal(p->warning_count, 1);
 	assert_string_equal(p->warning[0],
-			    "the sites hold 1022 allocations, the threads counted 22");
+			    "the sites hold 1,022 allocations, the threads counted 22");
 }
 
 static void header_and_strings_can_be_read_alone(void **state)
