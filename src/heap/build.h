@@ -21,6 +21,7 @@ struct mt_heap_build {
 	size_t block_cap, range_cap, arena_cap, damage_cap;
 	size_t sorted_ranges; /* the first of them */
 	bool failed;          /* no memory: something is missing in h */
+	bool ranges_only;     /* mt_heap_read_ranges(): blocks need not be found */
 };
 
 /* 0 or -ENOMEM. h is empty then. */

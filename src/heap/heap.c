@@ -30,7 +30,7 @@ static int read_static(struct mt_heap_build *b, const struct mt_allocator_found 
 	struct mt_err none = {0};
 	int code = mt_heap_read_musl(b, f->module, &none);
 
-	if (code != -ENOTSUP) {
+	if (code != -ENOTSUP || b->ranges_only) {
 		if (code)
 			*err = none;
 		b->h->allocator = "musl";
@@ -52,7 +52,7 @@ static int read_found(struct mt_heap_build *b, const struct mt_allocator_found *
 	b->h->allocator = f->name;
 	switch (f->allocator) {
 	case MT_ALLOCATOR_GLIBC:
-		return mt_heap_read_glibc(b, f->module, err);
+		return b->ranges_only ? 0 : mt_heap_read_glibc(b, f->module, err);
 	case MT_ALLOCATOR_MUSL:
 		return mt_heap_read_musl(b, f->module, err);
 	case MT_ALLOCATOR_JEMALLOC:
@@ -66,7 +66,8 @@ static int read_found(struct mt_heap_build *b, const struct mt_allocator_found *
 	}
 }
 
-int mt_heap_read(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *err)
+static int read_heap(struct mt_image *im, bool ranges_only, struct mt_heap *ret_heap,
+		     struct mt_err *err)
 {
 	mt_auto(mt_heap_build) struct mt_heap_build b = {0};
 	struct mt_allocator_found found;
@@ -75,6 +76,7 @@ int mt_heap_read(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *e
 
 	if (mt_heap_build_init(&b, im, &h))
 		return mt_err_no_memory(err);
+	b.ranges_only = ranges_only;
 	mt_allocator_find(im, &found);
 	code = read_found(&b, &found, err);
 	if (!code && mt_heap_build_finish(&b))
@@ -84,6 +86,16 @@ int mt_heap_read(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *e
 	else
 		*ret_heap = h;
 	return code;
+}
+
+int mt_heap_read(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *err)
+{
+	return read_heap(im, false, ret_heap, err);
+}
+
+int mt_heap_read_ranges(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *err)
+{
+	return read_heap(im, true, ret_heap, err);
 }
 
 void mt_heap_done(struct mt_heap *h)

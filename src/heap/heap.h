@@ -62,6 +62,15 @@ struct mt_heap {
  * or its layout is not known, *err says which; another negative errno value with *err filled.
  */
 int mt_heap_read(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *err);
+
+/*
+ * Only whose memory is whose: the ranges that the allocator has taken, kept address space with
+ * them, and nothing about blocks. Also of a process that runs on, whose ranges of that moment may
+ * be a few more or less. glibc's are left out: headers in its mappings tell them
+ * (target/vma_kind.h). As above.
+ */
+int mt_heap_read_ranges(struct mt_image *im, struct mt_heap *ret_heap, struct mt_err *err);
+
 void mt_heap_done(struct mt_heap *h); /* NULL is fine */
 MT_AUTO_DEFINE_INPLACE(mt_heap, struct mt_heap, mt_heap_done)
 

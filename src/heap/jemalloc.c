@@ -285,6 +285,10 @@ static void walk_extent(struct jemalloc *j, const struct extent *e)
 	uint32_t arena;
 	struct mt_heap_arena *a;
 
+	if (j->b->ranges_only) {
+		mt_heap_add_range(j->b, base_of(e), base_of(e) + size_of(e), 0);
+		return;
+	}
 	if (state_of(e) > STATE_MUZZY)
 		return; /* address space alone, or on its way to it */
 	a = arena_at(j, arena_bits(e), &arena);
@@ -468,7 +472,7 @@ static int read_all(struct jemalloc *j, const struct mt_image_module *m, struct 
 
 	for (size_t i = 0; i < count; i++)
 		known += t[i].thread_pointer != 0;
-	if (!known)
+	if (!known && !j->b->ranges_only)
 		return mt_err_set(err, -ENOTSUP,
 				  "caches of jemalloc cannot be told from live blocks without the "
 				  "registers of threads, which a running process does not show");
@@ -477,6 +481,8 @@ static int read_all(struct jemalloc *j, const struct mt_image_module *m, struct 
 		return code;
 	memcpy(j->b->h->version, "5.3.0", sizeof("5.3.0"));
 	walk_tree(j);
+	if (j->b->ranges_only)
+		return j->b->failed ? mt_err_no_memory(err) : 0;
 	if (j->block_count)
 		qsort(j->blocks, j->block_count, sizeof(*j->blocks), by_address);
 	for (size_t i = 0; i < count; i++)

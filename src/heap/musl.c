@@ -254,7 +254,7 @@ static void walk_group(struct musl *m, const struct group *g)
 	uint64_t bytes = g->pages ? g->pages * 4096 : UNIT + g->stride * g->slots;
 
 	mt_heap_add_range(m->b, g->address, g->address + bytes, 0);
-	for (unsigned i = 0; i < g->slots; i++)
+	for (unsigned i = 0; i < g->slots && !m->b->ranges_only; i++)
 		if (g->free_mask >> i & 1)
 			count_free(m, g->stride - TAIL, g->storage + g->stride * i);
 		else
