@@ -81,13 +81,15 @@ int mt_leak_search_run(struct mt_leak_search *s, uint32_t flags, bool is_strict,
 	};
 	struct mt_range own = {0};
 	struct mt_state_header h;
+	int code;
 
 	if (s->state && !mt_mtk_read_header(s->state, &h, NULL) && h.arena_bytes) {
 		own = (struct mt_range){h.arena_address, h.arena_address + h.arena_bytes};
 		in.own = &own;
 		in.owns = own.start < own.end;
 	}
-	return mt_find_run(s->im, &in, &s->find, err);
+	code = mt_find_run(s->im, &in, &s->find, err);
+	return mt_image_is_there(s->im, NULL) ? mt_image_is_there(s->im, err) : code;
 }
 
 void mt_leak_search_let_go(struct mt_leak_search *s)

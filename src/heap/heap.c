@@ -81,6 +81,8 @@ static int read_heap(struct mt_image *im, bool ranges_only, struct mt_heap *ret_
 	code = read_found(&b, &found, err);
 	if (!code && mt_heap_build_finish(&b))
 		code = mt_err_no_memory(err);
+	if (mt_image_is_there(im, NULL))
+		code = mt_image_is_there(im, err);
 	if (code)
 		mt_heap_done(&h);
 	else

@@ -299,6 +299,48 @@ bool mt_cgroup_parse_path(const char *text, char *path, size_t bytes)
 	return is_found;
 }
 
+/* The group's memory without what is given back first. */
+static uint64_t used_of(const struct mt_cgroup *g)
+{
+	mt_auto(free) char *stat = read_text(g->folder, "memory.stat");
+	bool is_v2 = g->version == 2;
+	uint64_t all = read_number(g->folder, is_v2 ? "memory.current" : "memory.usage_in_bytes");
+	uint64_t cache = mt_whole_less(number_of(stat, is_v2 ? "file" : "total_cache"),
+				       number_of(stat, is_v2 ? "shmem" : "total_shmem"));
+
+	return mt_whole_less(all, cache == MT_MEMORY_UNKNOWN ? 0 : cache);
+}
+
+static uint64_t room_of(const struct mt_cgroup *g)
+{
+	uint64_t used = used_of(g);
+	uint64_t limit = limit_of(
+		read_number(g->folder, g->version == 2 ? "memory.max" : "memory.limit_in_bytes"));
+
+	if (limit == MT_MEMORY_UNKNOWN || used == MT_MEMORY_UNKNOWN)
+		return UINT64_MAX;
+	return limit > used ? limit - used : 0;
+}
+
+uint64_t mt_cgroup_room(pid_t pid)
+{
+	mt_auto(free) char *text = NULL;
+	uint64_t room = UINT64_MAX;
+	char path[4096];
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	text = mt_file_text(path, TEXT_MAX);
+	if (!text || !mt_cgroup_parse_path(text, path, sizeof(path)))
+		return room;
+	for (; path[0] && path[1]; *strrchr(path, '/') = 0) {
+		struct mt_cgroup g = {.version = 0};
+
+		if (!find(path, &g, NULL))
+			room = MT_MIN(room, room_of(&g));
+	}
+	return room;
+}
+
 void mt_cgroup_done(struct mt_cgroup *g)
 {
 	if (!g)

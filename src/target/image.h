@@ -104,6 +104,13 @@ int mt_image_open_process(pid_t pid, enum mt_image_source wanted, struct mt_imag
  */
 int mt_image_open_core(const char *path, struct mt_image **ret_image, struct mt_err *err);
 
+/*
+ * Whether all is still there that was read up to now: a process may end meanwhile, and its copy be
+ * killed because memory runs out, and what was read since is nothing. 0, or -ESRCH with *err. Of
+ * core files always 0.
+ */
+int mt_image_is_there(const struct mt_image *im, struct mt_err *err);
+
 /* Lets the process go on, ends the copy. NULL is fine. */
 void mt_image_close(struct mt_image *im);
 

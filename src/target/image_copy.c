@@ -17,12 +17,17 @@
 #include "target/image_copy.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "core/cc.h"
 #include "core/sys.h"
 #include "target/image_keeper.h"
 #include "target/image_process.h"
+#include "target/machine.h"
+#include "target/memory.h"
+#include "target/status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +36,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 void mt_copy_end(pid_t copy)
 {
@@ -41,6 +47,24 @@ void mt_copy_end(pid_t copy)
 	kill(copy, SIGKILL);
 	while (waitpid(copy, &status, __WALL) == copy && WIFSTOPPED(status))
 		continue;
+}
+
+int mt_copy_refuse(pid_t pid, struct mt_err *why)
+{
+	struct mt_status st;
+	char text[MT_UNITS_TEXT_MAX];
+
+	if (mt_status_read(pid, &st) || st.bytes[MT_STATUS_RSS_ANON] == MT_MEMORY_UNKNOWN)
+		return 0;
+	if (st.bytes[MT_STATUS_RSS_ANON] > mt_machine_room())
+		return mt_err_set(why, -ENOMEM,
+				  "the machine has %s left, which a copy might use up",
+				  mt_units_size(mt_machine_room(), text));
+	if (st.bytes[MT_STATUS_RSS_ANON] > mt_cgroup_room(pid))
+		return mt_err_set(why, -ENOMEM,
+				  "its control group has %s left, which a copy might use up",
+				  mt_units_size(mt_cgroup_room(pid), text));
+	return 0;
 }
 
 #if defined(__x86_64__)
@@ -420,6 +444,24 @@ static int put_back(const struct caller *c)
 	return code;
 }
 
+/*
+ * Should memory run out, the copy is killed and not the process. Whoever may trace it may ask for
+ * that; if not, both are as likely.
+ */
+static void volunteer(pid_t copy)
+{
+	static const char most[] = "1000";
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)copy);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(void)!write(fd, most, sizeof(most) - 1);
+	close(fd);
+}
+
 /* Between saving and putting back. */
 static int copy_by(const struct caller *c, pid_t *ret_copy, struct mt_err *why)
 {
@@ -445,10 +487,12 @@ static int copy_by(const struct caller *c, pid_t *ret_copy, struct mt_err *why)
 	ended = helper_pid ? end_helper(c, helper_pid, &helper) : 0;
 	if (!code && ended)
 		code = why_not(why, ended, "the copy cannot be taken off it");
-	if (code)
+	if (code) {
 		mt_copy_end(copy_pid);
-	else
+	} else {
+		volunteer(copy_pid);
 		*ret_copy = copy_pid;
+	}
 	return code;
 }
 

@@ -81,17 +81,21 @@ static void wait_for_end(int fd, struct mt_stop *s, bool runs_on)
 
 static void keep(int fd, pid_t pid, bool wants_copy)
 {
-	struct message m = {.began_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC)};
+	struct message m = {.code = 0};
 	struct mt_stop s = {0};
 	struct mt_image_thread *threads = NULL;
+	bool may_copy = wants_copy && !mt_copy_refuse(pid, &m.err);
 
+	m.began_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 	m.code = mt_stop_all(&s, pid, &m.err);
 	if (!m.code) {
 		threads = list_threads(&s, &m.thread_count);
 		if (!threads)
 			m.code = mt_err_no_memory(&m.err);
 	}
-	if (!m.code && wants_copy && mt_copy_make(&s, &m.copy, &m.err))
+	if (!m.code && may_copy)
+		mt_copy_make(&s, &m.copy, &m.err);
+	if (!m.code)
 		m.err.code = 0; /* the reason, no failure */
 	if (m.code || m.copy) {
 		m.faults = mt_image_faults(pid);

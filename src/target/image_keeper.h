@@ -34,6 +34,4 @@ int mt_keeper_start(pid_t pid, bool wants_copy, struct mt_arena *arena,
 /* Lets the process go on, ends the copy. NULL is allowed. */
 void mt_keeper_end(struct mt_keeper *k);
 
-/* CLOCK_MONOTONIC. */
-
 #endif

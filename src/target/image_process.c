@@ -320,3 +320,18 @@ int mt_image_open_process(pid_t pid, enum mt_image_source wanted, struct mt_imag
 	*ret_image = im;
 	return 0;
 }
+
+int mt_image_is_there(const struct mt_image *im, struct mt_err *err)
+{
+	struct mt_image_status status;
+
+	if (im->facts.source == MT_IMAGE_CORE ||
+	    (!mt_image_read_status(im->read_pid, 0, &status) && status.has_memory))
+		return 0;
+	if (im->facts.source == MT_IMAGE_COPY)
+		return mt_err_set(err, -ESRCH,
+				  "the copy of process %d was killed while it was read, as by the "
+				  "kernel when memory runs out",
+				  (int)im->facts.pid);
+	return mt_err_set(err, -ESRCH, "process %d ended while it was read", (int)im->facts.pid);
+}

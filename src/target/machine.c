@@ -124,3 +124,10 @@ int mt_machine_read(struct mt_whole *ret_whole, struct mt_err *err)
 
 	return code ? code : mt_machine_parse(text, path, ret_whole, err);
 }
+
+uint64_t mt_machine_room(void)
+{
+	mt_auto(free) char *text = mt_file_text("/proc/meminfo", TEXT_MAX);
+
+	return text ? mt_memory_parse(text, "MemAvailable") : MT_MEMORY_UNKNOWN;
+}

@@ -42,6 +42,9 @@ int mt_machine_parse(const char *text, const char *name, struct mt_whole *ret_wh
 		     struct mt_err *err);
 int mt_machine_read(struct mt_whole *ret_whole, struct mt_err *err);
 
+/* Bytes that new uses can have without swapping, as the kernel estimates; UINT64_MAX: not known. */
+uint64_t mt_machine_room(void);
+
 struct mt_cgroup {
 	char folder[4096];
 	int version;
@@ -60,6 +63,13 @@ int mt_cgroup_read(const char *path, struct mt_cgroup *ret_group, struct mt_err 
  * there is one, else of version 2. false: there is none, or it is too long for `path`.
  */
 bool mt_cgroup_parse_path(const char *text, char *path, size_t bytes);
+
+/*
+ * Bytes that the control groups of a process leave to it until the nearest limit, page cache
+ * counted as free; UINT64_MAX without a limit, or when it is not known.
+ */
+uint64_t mt_cgroup_room(pid_t pid);
+
 void mt_cgroup_done(struct mt_cgroup *g);
 MT_AUTO_DEFINE_INPLACE(mt_cgroup, struct mt_cgroup, mt_cgroup_done)
 

@@ -83,6 +83,11 @@ const struct mt_image_facts *mt_image_facts(const struct mt_image *im)
 	return &im->facts;
 }
 
+int mt_image_is_there(const struct mt_image *im, struct mt_err *err)
+{
+	return 0;
+}
+
 const struct mt_mapping *mt_image_mappings(const struct mt_image *im, size_t *ret_count)
 {
 	*ret_count = im->count;

@@ -3,7 +3,7 @@
  * What an image says of a process or core file, for tests: lines of words.
  *
  *	probe live|stop|copy|core PID|FILE [WORD [ARGUMENTS]]...
- *	words: hold SECONDS, read ADDRESS BYTES, symbol NAME, registers, sum
+ *	words: hold SECONDS, read ADDRESS BYTES, symbol NAME, registers, sum, there
  */
 
 #include <errno.h>
@@ -169,6 +169,10 @@ int main(int argc, char **argv)
 			print_bytes(im, address, strtoull(argv[++i], NULL, 10));
 		} else if (!strcmp(argv[i], "symbol") && i + 1 < argc) {
 			print_symbol(im, argv[++i]);
+		} else if (!strcmp(argv[i], "there")) {
+			int code = mt_image_is_there(im, &err);
+
+			printf("there %d %s\n", code, code ? err.text : "");
 		} else if (!strcmp(argv[i], "registers")) {
 			print_registers(im);
 		} else if (!strcmp(argv[i], "sum")) {

@@ -366,6 +366,7 @@ def a_copy_stands_still_while_the_process_runs_on(b):
 @test
 def a_copy_has_no_descriptors_and_is_no_child(b):
     p = b.start(b.compile("known.c"))
+    before = oom_score_of(p.pid)
     probe = subprocess.Popen([b.probe_path, "copy", str(p.pid), "hold", "60"], stdout=subprocess.PIPE, text=True)
     try:
         for line in probe.stdout:
@@ -375,6 +376,7 @@ def a_copy_has_no_descriptors_and_is_no_child(b):
         copies = with_status("TracerPid", keeper[0])
         b.same(len(copies), 1, "copies")
         b.same(os.listdir("/proc/%d/fd" % copies[0]), [], "descriptors of the copy")
+        b.same((oom_score_of(copies[0]), oom_score_of(p.pid)), (1000, before), "who goes first when memory runs out")
         b.same(children_of(p.pid), [], "children")
         b.check(status_of(p.pid)["State"][0] in "SR", "it does not run")
     finally:
@@ -382,6 +384,94 @@ def a_copy_has_no_descriptors_and_is_no_child(b):
         probe.wait()
         probe.stdout.close()
     b.check(wait_until(lambda: not any(is_alive(c) for c in copies + keeper)), "keeper or copy are left")
+
+
+def oom_score_of(pid):
+    with open("/proc/%d/oom_score_adj" % pid, encoding="ascii") as f:
+        return int(f.read())
+
+
+@test
+def what_ends_while_it_is_read_is_told(b):
+    program = b.compile("known.c")
+    for how in ("copy", "stop"):
+        p = b.start(program)
+        probe = subprocess.Popen([b.probe_path, how, str(p.pid), "there", "hold", "1", "there", "sum"], stdout=subprocess.PIPE,
+                                 text=True)
+        said = []
+        for line in probe.stdout:
+            said.append(line)
+            if line.startswith("holding"):
+                break
+        victim = with_status("TracerPid", children_of(probe.pid)[0])[0]
+        b.check((victim == p.pid) == (how == "stop"), "what the keeper holds")
+        os.kill(victim, signal.SIGKILL)
+        said = Said("".join(said) + probe.stdout.read())
+        probe.wait()
+        probe.stdout.close()
+        b.same([words[0] for words in said.all("there")], ["0", "-3"], "whether it is there, before and after")
+        what = "the copy of process %d was killed" if how == "copy" else "process %d ended while it was read"
+        b.check(what % p.pid in " ".join(said.all("there")[1]), "the reason: %s" % said.all("there")[1])
+        b.same(p.poll() is None, how == "copy", "whether the program runs on")
+
+
+class MemoryGroup:
+    """A control group below our own, for one process; Skip where none can be made."""
+
+    def __init__(self, pid):
+        with open("/proc/self/cgroup", encoding="ascii") as f:
+            paths = dict(line.rstrip().split(":", 2)[1:] for line in f)
+        self.is_v1 = "memory" in paths
+        root = "/sys/fs/cgroup/memory" if self.is_v1 else "/sys/fs/cgroup"
+        self.folder = "%s%s/memtrack-test-%d" % (root, paths.get("memory", paths.get("", "")), pid)
+        self.limit = "memory.limit_in_bytes" if self.is_v1 else "memory.max"
+        self.used = "memory.usage_in_bytes" if self.is_v1 else "memory.current"
+        try:
+            os.mkdir(self.folder)
+        except OSError as e:
+            raise Skip("no control group can be made here: %s" % e) from e
+        try:
+            self.write("cgroup.procs", pid)
+            self.write(self.limit, self.get(self.used) + (32 << 20))
+        except OSError as e:
+            self.close()
+            raise Skip("memory cannot be limited here: %s" % e) from e
+
+    def write(self, name, value):
+        with open(os.path.join(self.folder, name), "w", encoding="ascii") as f:
+            f.write(str(value))
+
+    def get(self, name):
+        with open(os.path.join(self.folder, name), encoding="ascii") as f:
+            return int(f.read())
+
+    def close(self):
+        wait_until(self._remove, 5)
+
+    def _remove(self):
+        try:
+            os.rmdir(self.folder)  # refused while a process in it is being ended
+        except OSError:
+            return False
+        return True
+
+
+@test
+def where_a_copy_might_use_up_memory_there_is_none(b):
+    p = b.start(b.compile("known.c"), "large")
+    group = MemoryGroup(p.pid)
+    try:
+        said = b.probe("copy", p.pid)
+        b.same(said.one("source"), "copy", "with much room: " + said.one("remark"))
+        group.write(group.limit, group.get(group.used) + (2 << 20))
+        said = b.probe("copy", p.pid, "there")
+        b.same(said.one("source"), "stop", "with little")
+        b.check(re.search(r"its control group has [0-9.]+ MiB left", said.one("remark")), said.one("remark"))
+        b.same(said.one("there"), "0 ", "whether it is there")
+    finally:
+        p.kill()
+        p.wait()
+        group.close()
 
 
 def is_alive(pid):
