@@ -34,6 +34,7 @@ struct mt_heap_arena {
 	uint64_t top_bytes;                   /* never given yet, at the end */
 	uint64_t mapped_bytes, mapped_blocks; /* of the live: blocks with a mapping of their own */
 	uint64_t own_bytes, own_blocks;       /* blocks that the allocator made for itself */
+	bool is_left_over;                    /* of threads that have ended, without a structure */
 };
 
 /* What is wrong with a heap, and where. */

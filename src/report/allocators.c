@@ -118,6 +118,8 @@ static void add_row(struct mt_grid *g, const struct mt_heap *h, const struct mt_
 
 	if (is_sum)
 		mt_grid_add(g, "all");
+	else if (a->is_left_over)
+		mt_grid_add(g, "threads ended");
 	else if (!a->address)
 		mt_grid_addf(g, "%zu", (size_t)(a - h->arenas));
 	else

@@ -4,12 +4,13 @@
  * standard input ends. Says "live ADDRESS USABLE", "freed ADDRESS", "NAME NUMBER", then "ready
  *PID".
  *
- *	blocks SEED THREADS OPERATIONS [fork] [sbrk] [wall] [mapped] [seven] [damage]
+ *	blocks SEED THREADS OPERATIONS [MODE...]
  *
  * fork: a child does the work and tells. sbrk: somebody else moves the break, too. wall: the break
- * cannot grow beyond some point. mapped: more blocks with mappings of their own. seven:
- * seven blocks of one size are freed. damage: headers of blocks are overwritten in the end, and
- *told.
+ * cannot grow beyond some point. mapped: more blocks with mappings of their own. seven: seven
+ * blocks of one size are freed. stale: two of these are written to afterwards. huge: some blocks of
+ * the second thread are, and the first one frees two of them. damage: headers of blocks are
+ * overwritten in the end, and told.
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -34,7 +35,8 @@ struct worker {
 };
 
 static struct worker workers[THREADS_MAX];
-static int does_sbrk, has_wall, is_mapped, is_damaged, has_seven;
+static int does_sbrk, has_wall, is_mapped, is_damaged, has_seven, is_stale, has_huge;
+static uint64_t huge_count;
 static pthread_barrier_t all_done, may_end;
 
 /* ---- output without allocations ---- */
@@ -153,6 +155,23 @@ static void build_wall(void)
 	_exit(5);
 }
 
+/* Slots 0 and 3 are among those that the first thread frees. */
+static void take_huge(struct worker *w)
+{
+	static const size_t bytes[] = {20 << 20, 17 << 20, 3ull << 30, 90 << 20, 1 << 20};
+
+	for (unsigned i = 0; i < 5; i++) {
+		free(w->slot[i]);
+		if (i < 4)
+			w->slot[i] = malloc(bytes[i]);
+		else if (posix_memalign(&w->slot[i], 64 << 20, bytes[i]))
+			w->slot[i] = NULL;
+		if (w->slot[i])
+			fill(w, w->slot[i], bytes[i]);
+		huge_count += w->slot[i] && i % 3;
+	}
+}
+
 static void *work(void *opaque)
 {
 	struct worker *w = opaque;
@@ -162,6 +181,8 @@ static void *work(void *opaque)
 		if (has_wall && !w->number && i == w->operations / 4)
 			build_wall();
 	}
+	if (has_huge && w->number == 1)
+		take_huge(w);
 	if (w->number % 4 == 3)
 		return NULL; /* a thread that ends gives its cache back */
 	pthread_barrier_wait(&all_done);
@@ -191,6 +212,7 @@ static void tell_blocks(unsigned threads)
 				live[live_count++] = (uintptr_t)workers[t].slot[i];
 				say("live", (uintptr_t)workers[t].slot[i], &usable);
 			}
+	say("huge", huge_count, NULL);
 	qsort(live, live_count, sizeof(live[0]), by_value);
 	for (unsigned t = 0; t < threads; t++)
 		for (unsigned i = 0; i < FREED; i++) {
@@ -273,6 +295,19 @@ static void free_seven(void)
 	}
 }
 
+/* As a program does that goes on to use what it freed. */
+static void write_to_freed(void)
+{
+	struct worker *w = &workers[0];
+
+	for (unsigned i = 1; i <= 2; i++) {
+		uint64_t *block = w->freed[(w->freed_count - i) % FREED];
+
+		*block = 0x6f6c206f6c6c6568;
+		say("damaged", (uintptr_t)block, NULL);
+	}
+}
+
 static void wait_for_the_end(void)
 {
 	char c;
@@ -316,8 +351,10 @@ static void run(unsigned threads)
 	tell_totals();
 	if (is_damaged)
 		damage_headers();
+	if (is_stale)
+		write_to_freed();
 	wait_for_the_end();
-	if (is_damaged)
+	if (is_damaged || is_stale)
 		_exit(0);
 	pthread_barrier_wait(&may_end);
 }
@@ -339,7 +376,9 @@ int main(int argc, char **argv)
 		has_wall |= !strcmp(argv[i], "wall");
 		is_mapped |= !strcmp(argv[i], "mapped");
 		is_damaged |= !strcmp(argv[i], "damage");
-		has_seven |= !strcmp(argv[i], "seven");
+		is_stale |= !strcmp(argv[i], "stale");
+		has_huge |= !strcmp(argv[i], "huge");
+		has_seven |= is_stale || !strcmp(argv[i], "seven");
 	}
 	for (unsigned t = 0; t < threads; t++)
 		workers[t] = (struct worker){

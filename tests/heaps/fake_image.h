@@ -10,7 +10,8 @@
  *	u64 start, u32 bytes, u32 kept (bytes that follow for it; the rest is zero), u32 flags, u32
  *0, then the bytes of all ranges.
  *
- * flags: as of mappings, FAKE_MODULE: part of the one module, FAKE_MUSL: which is musl's.
+ * flags: as of mappings, FAKE_MODULE: part of the one module, FAKE_MUSL: which is musl's,
+ * FAKE_MIMALLOC: which is mimalloc's, and the module begins with the code of mi_version().
  */
 
 #include "target/image.h"
@@ -19,7 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAKE_MODULE = 16, FAKE_MUSL = 32, FAKE_RANGES_MAX = 64, FAKE_BYTES_MAX = 8 << 20 };
+enum {
+	FAKE_MODULE = 16,
+	FAKE_MUSL = 32,
+	FAKE_MIMALLOC = 64,
+	FAKE_RANGES_MAX = 64,
+	FAKE_BYTES_MAX = 64 << 20
+};
 
 struct mt_image {
 	struct mt_mapping mapping[FAKE_RANGES_MAX];
@@ -31,7 +38,7 @@ struct mt_image {
 	struct mt_image_thread thread;
 	size_t thread_count;
 	struct mt_image_facts facts;
-	bool is_musl;
+	bool is_musl, is_mimalloc;
 };
 
 /* 0, or -EINVAL. data is borrowed. */
@@ -71,6 +78,7 @@ static int fake_image_open(struct mt_image *im, const uint8_t *data, size_t byte
 		im->kept[im->count++] = range[3];
 		body += range[3];
 		im->is_musl |= (range[4] & FAKE_MUSL) != 0;
+		im->is_mimalloc |= (range[4] & FAKE_MIMALLOC) != 0;
 		if (range[4] & FAKE_MODULE)
 			im->segment[im->module.segment_count++] =
 				(struct mt_image_segment){m->start, m->end, m->flags};
@@ -152,7 +160,9 @@ int mt_image_read_all(struct mt_image *im, uint64_t address, void *to, size_t by
 int mt_image_symbol(struct mt_image *im, const struct mt_image_module *m, const char *name,
 		    uint64_t *ret_address, uint64_t *ret_bytes)
 {
-	if (strcmp(name, im->is_musl ? "__malloc_context" : "gnu_get_libc_version"))
+	if (im->is_mimalloc
+		    ? strncmp(name, "mi_", 3) != 0
+		    : strcmp(name, im->is_musl ? "__malloc_context" : "gnu_get_libc_version") != 0)
 		return -ENOENT;
 	*ret_address = im->segment[0].start;
 	return 0;

@@ -6,6 +6,7 @@ its usable size, no freed one is, and the sums are those of mallinfo2() and mall
 
   run_heaps.py --build DIR [--seeds N] [-k WORD]
 """
+import bisect
 import json
 import os
 import re
@@ -298,10 +299,110 @@ def jemalloc_is_not_read_while_it_works(b):
         b.expect("reason", "without the registers of threads" in done.stderr, True)
 
 
+def preloaded(name):
+    if not os.path.exists(PRELOADS[name]):
+        raise Skip("%s is not installed" % PRELOADS[name])
+    return {"LD_PRELOAD": PRELOADS[name]}
+
+
+def compare_slots(b, p, walk, what, own):
+    """Where an aligned block begins in its slot is not recorded: each block of the program ends where one of the walk ends,
+    and there are no others but `own`, of the C library for threads."""
+    starts = sorted(walk)
+
+    def slot_of(address):
+        i = bisect.bisect_right(starts, address) - 1
+        return starts[i] if i >= 0 and address < starts[i] + walk[starts[i]] else None
+
+    slots = {slot_of(a) for a, n in p.live.items() if slot_of(a) is not None and a + n == slot_of(a) + walk[slot_of(a)]}
+    if len(slots) != len(p.live):
+        b.problems.append("%s: %d of %d live blocks are not there" % (what, len(p.live) - len(slots), len(p.live)))
+    others = set(walk) - slots
+    if len(others) > own or any(walk[a] != 320 for a in others):
+        b.problems.append("%s: %d blocks are not the program's: %s" % (what, len(others), hexes(others)))
+    freed = {a for a in p.freed if slot_of(a) is not None and slot_of(a) not in slots | others}
+    if freed:
+        b.problems.append("%s: freed blocks are live: %s" % (what, hexes(freed)))
+    if not p.live or not p.freed:
+        b.problems.append("%s: the program tells nothing" % what)
+
+
+def compare_with_slots(b, name, rounds):
+    env = preloaded(name)
+    for threads, operations, *modes in rounds:
+        for seed in range(1, b.seeds + 1):
+            with b.start("glibc", seed, threads, operations, *modes, env=env) as p:
+                what = "%s %d %d %s" % (name, seed, threads, " ".join(modes))
+                compare_slots(b, p, b.walk(p.pid), what, threads - 1)
+                j = b.summary(p.pid)
+                b.expect(what + ": damage", (j["damages"], j["damage"], j["skipped_bytes"]), (0, [], 0))
+                for a in j["arenas"]:
+                    if a["live_bytes"] + a["free_bytes"] + a["top_bytes"] + a["own_bytes"] > a["held_bytes"]:
+                        b.problems.append("%s: an arena has more than it holds: %s" % (what, a))
+                if name == "mimalloc" and j["mapped_blocks"] != p.number["huge"][0]:
+                    b.problems.append("%s: %d huge blocks" % (what, j["mapped_blocks"]))
+
+
+def stale_is_told(b, name):
+    """Freed blocks that were written to: told, and no live block is missing but those counted as skipped."""
+    for seed in range(1, 2 * b.seeds + 1):
+        with b.start("glibc", seed, 1 + seed % 3, 2000, "stale", env=preloaded(name)) as p:
+            walk, j = b.walk(p.pid), b.summary(p.pid)
+            if not j["damages"] or not j["damage"]:
+                b.problems.append("%s, seed %d: what was written to freed blocks was not noticed" % (name, seed))
+            missing = [a for a in p.live if not any(s <= a < s + n for s, n in walk.items())]
+            if sum(p.live[a] for a in missing) > j["skipped_bytes"]:
+                b.problems.append("%s, seed %d: %d blocks are missing that were not skipped" % (name, seed, len(missing)))
+
+
+@test
+def blocks_of_mimalloc(b):
+    """Version 2.0.9: blocks that other threads freed, segments of threads that ended, large blocks."""
+    compare_with_slots(b, "mimalloc", ((1, 4000), (8, 3000), (8, 6000, "mapped"), (4, 2000, "fork"), (4, 2000, "huge")))
+
+
+@test
+def damage_in_mimalloc_is_told(b):
+    stale_is_told(b, "mimalloc")
+
+
+@test
+def ways_to_read_mimalloc(b):
+    env = preloaded("mimalloc")
+    for way in ("--stop", "--live"):
+        with b.start("glibc", 5, 4, 3000, env=env) as p:
+            compare_slots(b, p, b.walk(way, p.pid), way, 3)
+    if not shutil.which("gcore"):
+        raise Skip("gcore is not installed")
+    with b.start("glibc", 6, 4, 3000, env=env) as p:
+        core = os.path.join(b.dir, "mimalloc")
+        subprocess.run(["gcore", "-o", core, str(p.pid)], capture_output=True, timeout=TIMEOUT_S, check=False)
+        compare_slots(b, p, b.walk("%s.%d" % (core, p.pid)), "core", 3)
+
+
+@test
+def another_mimalloc_is_refused_by_name(b):
+    """A copy of the library whose function tells another version."""
+    with open(preloaded("mimalloc")["LD_PRELOAD"], "rb") as f:
+        data = f.read()
+    code = b"\xb8\xd1\0\0\0\xc3"  # mov eax, 209; ret
+    b.expect("places of the version", data.count(code), 1)
+    path = os.path.join(b.dir, "libmimalloc.so.2.0")
+    for fake, wanted in ((b"\xb8\xd4\0\0\0\xc3", "mimalloc 2.1.2, the layout of whose heap is not known; known is 2.0.9"),
+                         (b"\x31\xc0\xb0\xd1\xc3\x90", "mimalloc, but not 2.0.9 for x86-64: ")):
+        with open(path, "wb") as f:
+            f.write(data.replace(code, fake))
+        with b.start("glibc", 1, 1, 10, env={"LD_PRELOAD": path}) as p:
+            done = b.memtrack_run(p.pid)
+            b.expect("status", (done.returncode, done.stdout), (1, ""))
+            if not done.stderr.startswith("memtrack: '%s' is %s" % (path, wanted)):
+                b.problems.append(done.stderr)
+
+
 @test
 def other_allocators_are_named(b):
     for name, path in PRELOADS.items():
-        if not os.path.exists(path) or name == "jemalloc":
+        if not os.path.exists(path) or name in ("jemalloc", "mimalloc"):
             continue
         with b.start("glibc", 1, 1, 10, env={"LD_PRELOAD": path}) as p:
             done = b.memtrack_run(p.pid)

@@ -4,6 +4,8 @@
 Writes the heap of a waiting process as a file that fake_image.h reads: what tests/fuzz/corpus/heap holds.
 
   take_image.py FILE PROGRAM [ARGUMENT...]     PROGRAM says "ready PID" and waits (tiny.c)
+
+With LD_PRELOAD=libmimalloc.so.2 the heap is that of mimalloc.
 """
 import os
 import re
@@ -12,27 +14,40 @@ import subprocess
 import sys
 
 PAGE = 4096
-READ, WRITE, EXEC, SHARED, MODULE, MUSL = 1, 2, 4, 8, 16, 32
+READ, WRITE, EXEC, SHARED, MODULE, MUSL, MIMALLOC = 1, 2, 4, 8, 16, 32, 64
 LIBC = re.compile(r"/(libc\.so[^/]*|ld-musl[^/]*)$")
+OTHERS = {MIMALLOC: "libmimalloc"}
+VERSION_CODE = {MIMALLOC: b"\xb8\xd1\0\0\0\xc3"}  # what mi_version() is
+
+
+def other_of(pid):
+    """The allocator that is not libc's, or 0."""
+    with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
+        text = f.read()
+    return next((flag for flag, name in OTHERS.items() if name in text), 0)
 
 
 def ranges_of(pid):
     """(start, bytes, flags) of the heap's mappings and of what libc can write."""
-    found, last_libc = [], 0
+    found, last_libc, last_file, other = [], 0, 0, other_of(pid)
     with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
         for line in f:
             m = re.match(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ (\d+) *(.*)", line)
             start, end, mode, inode, name = int(m[1], 16), int(m[2], 16), m[3], int(m[4]), m[5]
+            is_bss_of_any = not name and start == last_file
+            last_file = end if inode else 0
             if mode[:2] != "rw":
                 continue
-            is_libc = bool(LIBC.search(name))
+            is_libc = OTHERS[other] in name if other else bool(LIBC.search(name))
             is_bss = not name and start == last_libc
             if is_libc:
                 last_libc = end
+            if other and is_bss_of_any and not is_bss:
+                continue
             if is_libc or is_bss or name == "[heap]" or (not inode and not name) or os.path.basename(name).startswith("tiny"):
                 flags = READ | WRITE
                 if is_libc or is_bss:
-                    flags |= MODULE | (MUSL if "musl" in name or is_musl(pid) else 0)
+                    flags |= MODULE | other | (MUSL if "musl" in name or is_musl(pid) else 0)
                 found.append((start, end - start, flags))
     return found
 
@@ -68,7 +83,11 @@ def main():
             for at, part in without_zeros(data):
                 heads.append((start + at, len(part), len(part.rstrip(b"\0")), flags))
                 bodies.append(part.rstrip(b"\0"))
-    if not is_musl(pid):
+    other = other_of(pid)
+    if other:
+        heads.insert(0, (0x10000, PAGE, len(VERSION_CODE[other]), READ | MODULE))
+        bodies.insert(0, VERSION_CODE[other])
+    elif not is_musl(pid):
         text = b"\0GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\n"
         heads.insert(0, (0x10000, PAGE, len(text), READ | MODULE))
         bodies.insert(0, text)

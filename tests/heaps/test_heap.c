@@ -83,12 +83,15 @@ static uint64_t sum_of_mapped(const struct mt_heap *h)
 
 static void kept_heaps_are_whole(void **state)
 {
-	static const char *const names[] = {"glibc", "glibc-threads", "musl"};
-	/* 23 that tiny.c keeps in each thread, a large one, and glibc's own for the second thread
-	 */
-	static const size_t count[] = {24, 48, 24};
+	static const char *const names[] = {"glibc", "glibc-threads", "musl", "mimalloc"};
+	static const char *const allocators[] = {"glibc", "glibc", "musl", "mimalloc"};
+	static const size_t arenas[] = {1, 2, 1, 2};
+	/* 23 that tiny.c keeps in each thread, a large one, and libc's own for the second thread */
+	static const size_t count[] = {24, 48, 24, 48};
+	/* the large one has a mapping of its own, but for mimalloc */
+	static const size_t mapped[] = {1, 1, 1, 0};
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		struct kept k = load(names[i]);
 		struct mt_heap h;
 		struct mt_err err;
@@ -98,14 +101,14 @@ static void kept_heaps_are_whole(void **state)
 		if (h.damages_in_all)
 			fail_msg("%s: 0x%llx %s", names[i],
 				 (unsigned long long)h.damages[0].address, h.damages[0].text);
-		assert_string_equal(h.allocator, i < 2 ? "glibc" : "musl");
+		assert_string_equal(h.allocator, allocators[i]);
 		assert_int_equal(h.skipped_bytes, 0);
-		assert_int_equal(h.arena_count, i == 1 ? 2 : 1);
+		assert_int_equal(h.arena_count, arenas[i]);
 		for (size_t a = 0; a < h.arena_count; a++)
 			live += h.arenas[a].live_blocks;
 		assert_int_equal(live, h.block_count);
 		assert_int_equal(h.block_count, count[i]);
-		assert_int_equal(sum_of_mapped(&h), 1);
+		assert_int_equal(sum_of_mapped(&h), mapped[i]);
 		mt_heap_done(&h);
 		free(k.data);
 	}
@@ -218,11 +221,84 @@ static void ring_of_cached_blocks_ends(void **state)
 	free(k.data);
 }
 
+/* Of the first block's segment: offsets in its head, and in the descriptor of its second page. */
+enum {
+	AT_COOKIE = 216,
+	AT_USED = 208,
+	AT_PAGE_1 = 264 + 80,
+	AT_SLICES = AT_PAGE_1,
+	AT_CAPACITY = AT_PAGE_1 + 8,
+	AT_FREE = AT_PAGE_1 + 16,
+	AT_COUNTS = AT_PAGE_1 + 24,
+	AT_HEAP = AT_PAGE_1 + 48,
+};
+
+static void damage_of_a_segment_is_told(void **state)
+{
+	struct kept k = load("mimalloc");
+	struct mt_heap h;
+	struct mt_err err;
+	size_t before;
+	uint64_t segment, first;
+
+	assert_int_equal(read_heap(&k, &h, &err), 0);
+	before = h.block_count;
+	first = h.blocks[0].address;
+	segment = first >> 25 << 25;
+	mt_heap_done(&h);
+	const struct {
+		uint64_t at, change;
+		size_t fewer_least; /* blocks that are not told then */
+		const char *text;
+	} cases[] = {
+		{AT_USED, 7, 20, "descriptors of this segment do not cover it"},
+		{AT_SLICES, 3, 20, "descriptors of this segment do not cover it"},
+		{AT_CAPACITY, 1ull << 47, 1, "descriptor of this page is damaged"},
+		{AT_FREE, 1, 1, "leads to what is none"},
+		{AT_COUNTS, 1, 0, "blocks as in use, but has"},
+		{AT_HEAP, 8, 0, "as the heap of its thread, which is none"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t old = word_at(&k, segment + cases[i].at);
+
+		set_word(&k, segment + cases[i].at, old ^ cases[i].change);
+		assert_int_equal(read_heap(&k, &h, &err), 0);
+		assert_int_equal(h.damages_in_all, 1);
+		if (!strstr(h.damages[0].text, cases[i].text))
+			fail_msg("%zu: %s", i, h.damages[0].text);
+		assert_in_range(h.block_count, before / 2 - 4, before - cases[i].fewer_least);
+		assert_int_equal(h.skipped_bytes > 0, cases[i].fewer_least > 0);
+		mt_heap_done(&h);
+		set_word(&k, segment + cases[i].at, old);
+	}
+	/* what has another cookie is no segment, but its heap's queues lead there */
+	set_word(&k, segment + AT_COOKIE, word_at(&k, segment + AT_COOKIE) ^ 1);
+	assert_int_equal(read_heap(&k, &h, &err), 0);
+	assert_true(h.block_count > 0 && h.block_count < before);
+	assert_true(h.damages_in_all > 0);
+	assert_non_null(strstr(h.damages[0].text, "where no segment is"));
+	mt_heap_done(&h);
+	free(k.data);
+}
+
+static void another_mimalloc_is_refused_by_name(void **state)
+{
+	struct kept k = load("mimalloc");
+	struct mt_heap h;
+	struct mt_err err;
+
+	bytes_at(&k, 0x10000)[1] = 224;
+	assert_int_equal(read_heap(&k, &h, &err), -ENOTSUP);
+	assert_string_equal(err.text, "'fake' is mimalloc 2.2.4, the layout of whose heap is not "
+				      "known; known is 2.0.9");
+	free(k.data);
+}
+
 static void lack_of_memory_is_an_error_each_time(void **state)
 {
-	static const char *const names[] = {"glibc-threads", "musl"};
+	static const char *const names[] = {"glibc-threads", "musl", "mimalloc"};
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		struct kept k = load(names[i]);
 		struct mt_heap h;
 		struct mt_err err;
@@ -266,6 +342,8 @@ int main(void)
 		cmocka_unit_test(arena_that_is_none_is_refused),
 		cmocka_unit_test(damage_of_the_arena_is_told),
 		cmocka_unit_test(ring_of_cached_blocks_ends),
+		cmocka_unit_test(damage_of_a_segment_is_told),
+		cmocka_unit_test(another_mimalloc_is_refused_by_name),
 		cmocka_unit_test(lack_of_memory_is_an_error_each_time),
 		cmocka_unit_test(block_of_an_address),
 	};
