@@ -5,11 +5,11 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/sentences.h"
+#include "cli/subject.h"
 
 #include "base/alloc.h"
 #include "core/cc.h"
 #include "report/maps.h"
-#include "target/account.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ struct maps_options {
 	const char *since, *output;
 };
 
-enum { SORT_DEFAULT = -1, TOP_ONE = 25, TOP_ALL = 5, TOP_MAX = 1000000000, NAME_MAX_BYTES = 256 };
+enum { SORT_DEFAULT = -1, TOP_ONE = 25, TOP_ALL = 5, TOP_MAX = 1000000000 };
 
 static const struct maps_options defaults = {.sort = SORT_DEFAULT, .top = UINT64_MAX};
 
@@ -38,7 +38,8 @@ static const struct mt_option options[] = {
 	 .argument = "COLUMN",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct maps_options, sort),
-	 .choices = "rss|pss|uss|private_dirty|shared|anon|file|swap|huge|size|count|address|name",
+	 .choices = "rss|pss|uss|private_dirty|shared|anon|file|swap|huge|size|count|dumped|"
+		    "address|name",
 	 .help = "largest first, or with --since what grew most; by address or name upwards "
 		 "(default rss; address with --by=mapping)"},
 	{.name = "top",
@@ -87,116 +88,29 @@ static const struct mt_option options[] = {
 	{0},
 };
 
-/* ---- what is looked at ---- */
-
-/* A text, what it is of, and the rows made from it. */
-struct subject {
-	pid_t pid; /* 0: a file */
-	char name[NAME_MAX_BYTES];
-	struct mt_smaps s;
-	struct mt_vma_process process; /* of a PID */
-	struct mt_account account;
-};
-
-static void subject_done(struct subject *u)
-{
-	mt_account_done(&u->account);
-	mt_vma_process_done(&u->process);
-	mt_smaps_done(&u->s);
-}
-MT_AUTO_DEFINE_INPLACE(subject, struct subject, subject_done)
-
-static int open_process(struct subject *u, pid_t pid, struct mt_err *err)
-{
-	u->pid = pid;
-	mt_any_process_name(pid, u->name, sizeof(u->name));
-	mt_vma_process_init(&u->process, pid);
-	return mt_smaps_read(pid, MT_SMAPS_FULL, &u->s, err);
-}
-
-static int open_file(struct subject *u, const char *path, struct mt_err *err)
-{
-	snprintf(u->name, sizeof(u->name), "%s", path);
-	return mt_smaps_read_file(path, &u->s, err);
-}
-
-static int make_account(struct subject *u, const struct maps_options *o,
-			const struct mt_vma_facts *facts, struct mt_err *err)
-{
-	mt_auto(free) struct mt_vma_label *labels = NULL;
-	struct mt_vma_facts f = *facts;
-
-	f.rules = mt_vma_rules_of(&u->s, (enum mt_vma_rules)o->rules);
-	if (mt_vma_classify(&u->s, &f, &labels) ||
-	    mt_account_make(&u->s, labels, f.rules, (enum mt_account_by)o->by, &u->account))
-		return mt_err_no_memory(err);
-	return 0;
-}
-
-static const struct mt_mapping *find_named(const struct mt_smaps *s, const char *name)
-{
-	for (size_t i = 0; i < s->count; i++)
-		if (!strcmp(s->mapping[i].m.name, name))
-			return &s->mapping[i].m;
-	return NULL;
-}
-
-/*
- * Whether a saved text is of this very process: program and stack at the same random addresses.
- * What is known of the process then holds for the text, too.
- */
-static bool is_same_process(const struct subject *u, const struct mt_smaps *old)
-{
-	const struct mt_mapping *program = find_named(&u->s, u->process.program);
-	const struct mt_mapping *old_program = find_named(old, u->process.program);
-	const struct mt_mapping *stack = find_named(&u->s, "[stack]");
-	const struct mt_mapping *old_stack = find_named(old, "[stack]");
-
-	return u->pid && program && old_program && program->start == old_program->start && stack &&
-	       old_stack && stack->end == old_stack->end;
-}
-
-/* Rows of the subject, compared with --since. Both sides are sorted by the same rules. */
-static int make_rows(struct subject *u, struct subject *old, const struct maps_options *o,
-		     struct mt_err *err)
-{
-	const struct mt_vma_facts none = {0};
-	const struct mt_vma_facts *facts = u->pid ? &u->process.facts : &none;
-	int code;
-
-	if (o->since) {
-		code = open_file(old, o->since, err);
-		if (!code && old->s.kind == MT_SMAPS_ROLLUP)
-			code = mt_err_set(err, -EINVAL,
-					  "'%s' has sums of a process only: nothing to compare "
-					  "mappings with",
-					  o->since);
-		if (code)
-			return code;
-		if (!is_same_process(u, &old->s))
-			facts = &none;
-		code = make_account(old, o, facts, err);
-		if (code)
-			return code;
-	}
-	code = make_account(u, o, facts, err);
-	if (!code && o->since && mt_account_compare(&u->account, &old->account))
-		code = mt_err_no_memory(err);
-	return code;
-}
-
 /* ---- the command ---- */
 
-static void fill_view(const struct maps_options *o, struct subject *u, const struct mt_sentences *w,
-		      struct mt_maps_view *v)
+/* By what the widest row is found: what both sides tell. */
+static enum mt_account_column widest_known(const struct maps_options *o, const struct mt_subject *u)
+{
+	static const enum mt_account_column wished[] = {MT_ACCOUNT_RSS, MT_ACCOUNT_DUMPED};
+
+	for (size_t i = 0; i < MT_ARRAY_LEN(wished); i++)
+		if (mt_account_has(&u->account.total, wished[i]) &&
+		    (!o->since || mt_account_has(&u->account.old_total, wished[i])))
+			return wished[i];
+	return MT_ACCOUNT_SIZE;
+}
+
+static void fill_view(const struct maps_options *o, struct mt_subject *u,
+		      const struct mt_sentences *w, struct mt_maps_view *v)
 {
 	enum mt_account_column sort = (enum mt_account_column)o->sort;
 	size_t top = (size_t)MT_MIN(o->top, (uint64_t)TOP_MAX);
 
 	if (o->sort == SORT_DEFAULT)
 		sort = o->by == MT_ACCOUNT_MAPPING && !o->since ? MT_ACCOUNT_ADDRESS
-		       : u->s.kind == MT_SMAPS_MAPS             ? MT_ACCOUNT_SIZE
-								: MT_ACCOUNT_RSS;
+								: widest_known(o, u);
 	if (o->top == UINT64_MAX)
 		top = o->format != MT_MAPS_TEXT || o->by == MT_ACCOUNT_KIND ? 0
 		      : o->all                                              ? TOP_ALL
@@ -216,25 +130,41 @@ static void fill_view(const struct maps_options *o, struct subject *u, const str
 	};
 }
 
+static int make_rows(struct mt_subject *u, struct mt_subject *old, const struct maps_options *o,
+		     struct mt_err *err)
+{
+	const struct mt_subject_rows how = {.by = (enum mt_account_by)o->by,
+					    .rules = (enum mt_vma_rules)o->rules};
+	int code = o->since ? mt_subject_open_file(old, o->since, err) : 0;
+
+	if (!code && o->since && old->s.kind == MT_SMAPS_ROLLUP)
+		code = mt_err_set(err, -EINVAL,
+				  "'%s' has sums of a process only: nothing to compare mappings "
+				  "with",
+				  o->since);
+	return code ? code : mt_subject_make_rows(u, o->since ? old : NULL, &how, err);
+}
+
 static int show_one(const struct maps_options *o, const char *operand, struct mt_buf *out,
 		    struct mt_err *err)
 {
-	mt_auto(subject) struct subject u = {0}, old = {0};
+	mt_auto(mt_subject) struct mt_subject u = {0}, old = {0};
 	mt_auto(mt_sentences) struct mt_sentences w = {0};
 	struct mt_maps_view v;
 	pid_t pid = 0;
 	int code = mt_any_process(operand, &pid, err);
 
 	if (code >= 0)
-		code = code ? open_process(&u, pid, err) : open_file(&u, operand, err);
+		code = code ? mt_subject_open_process(&u, pid, err)
+			    : mt_subject_open_file(&u, operand, err);
 	if (!code)
 		code = make_rows(&u, &old, o, err);
 	if (code)
 		return code;
-	mt_sentences_add_doubts(&w, &u.s);
+	mt_sentences_add_subject(&w, &u);
 	if (o->since) {
 		w.prefix = o->since;
-		mt_sentences_add_doubts(&w, &old.s);
+		mt_sentences_add_subject(&w, &old);
 	}
 	fill_view(o, &u, &w, &v);
 	return mt_maps_write(&v, (enum mt_maps_format)o->format, out) ? mt_err_no_memory(err) : 0;
@@ -244,16 +174,16 @@ static int show_one(const struct maps_options *o, const char *operand, struct mt
 static int show_each(const struct maps_options *o, pid_t pid, struct mt_json *j, struct mt_buf *out,
 		     struct mt_err *err)
 {
-	mt_auto(subject) struct subject u = {0};
+	mt_auto(mt_subject) struct mt_subject u = {0};
 	mt_auto(mt_sentences) struct mt_sentences w = {0};
 	struct mt_maps_view v;
-	int code = open_process(&u, pid, err);
+	int code = mt_subject_open_process(&u, pid, err);
 
 	if (!code)
 		code = make_rows(&u, NULL, o, err);
 	if (code)
 		return code;
-	mt_sentences_add_doubts(&w, &u.s);
+	mt_sentences_add_subject(&w, &u);
 	fill_view(o, &u, &w, &v);
 	return mt_maps_each(&v, (enum mt_maps_format)o->format, j, out) ? mt_err_no_memory(err) : 0;
 }
@@ -364,12 +294,14 @@ const struct mt_command mt_cmd_maps = {
 		"dirty pages; anonymous and file pages; swap; huge pages. Rows add up to the "
 		"total.\n\n"
 		"An object is a file, or what unnamed memory is used for: [heap], the arenas and "
-		"large blocks of glibc's malloc, stacks of threads, zero variables of a library "
-		"([bss]), [anon] for the rest. Column # is the number of its mappings. Where the "
+		"large blocks of glibc's malloc, the heap of a Java VM, stacks of threads, zero "
+		"variables of a library ([bss]), [anon] for the rest. Column # is the number of its mappings. Where the "
 		"process may be read, its own structures tell these; in a saved text the shape of "
 		"the list does. A mapping counts as a whole.\n\n"
-		"FILE is a text of /proc/PID/smaps, maps or smaps_rollup, from any machine. What "
-		"in it cannot be understood is told. With --since rows show what changed; objects "
+		"FILE is a text of /proc/PID/smaps, maps or smaps_rollup, from any machine, or a "
+		"core file: of that there are addresses, and how much of each the file holds "
+		"(dumped); what was in memory it does not tell. What in a text cannot be "
+		"understood is told. With --since rows show what changed; objects "
 		"and categories are compared by name, mappings by name and address.\n\n"
 		"The process is neither stopped nor changed; figures of a busy one are of slightly "
 		"different moments. To look at processes of others takes root.",

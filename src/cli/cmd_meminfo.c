@@ -6,6 +6,7 @@
 #include "cli/meminfo_watch.h"
 #include "cli/output.h"
 #include "cli/sentences.h"
+#include "cli/subject.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -20,7 +21,7 @@ struct meminfo_options {
 	int rules, format, sort;
 	bool all, system;
 	uint64_t watch_ns, readings, top;
-	const char *cgroup, *output;
+	const char *cgroup, *since, *output;
 };
 
 enum { TOP_DEFAULT = 40, TOP_MAX = 1000000000, FILE_MAX_BYTES = 1 << 30 };
@@ -43,6 +44,12 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_FLAG,
 	 .offset = offsetof(struct meminfo_options, system),
 	 .help = "the whole machine: /proc/meminfo as parts that add up"},
+	{.name = "since",
+	 .argument = "FILE",
+	 .kind = MT_OPTION_TEXT,
+	 .offset = offsetof(struct meminfo_options, since),
+	 .help = "show what changed since FILE was written, by 'memtrack maps PID --raw' or as a "
+		 "copy of /proc/PID/smaps or smaps_rollup"},
 	{.name = "watch",
 	 .argument = "TIME",
 	 .kind = MT_OPTION_TIME,
@@ -105,37 +112,69 @@ static int compare_kinds(const void *a, const void *b)
 	return (int)x->label.kind - (int)y->label.kind;
 }
 
-/* Fills the rest of the view from a text with mappings, or with sums. */
-static int show_smaps(const struct meminfo_options *o, const struct mt_smaps *s,
-		      struct mt_vma_facts facts, struct mt_meminfo_view *v, struct mt_buf *out,
-		      struct mt_err *err)
+/* What has figures of memory, of now or of before. */
+static int check_kind(const struct mt_subject *u, struct mt_err *err)
 {
-	mt_auto(mt_sentences) struct mt_sentences w = {0};
-	mt_auto(mt_account) struct mt_account a = {0};
-	mt_auto(free) struct mt_vma_label *labels = NULL;
-	struct mt_account_app app;
-	struct mt_smaps_sum total;
+	if (u->s.kind != MT_SMAPS_MAPS && !u->core)
+		return 0;
+	return mt_err_set(
+		err, -EINVAL,
+		"'%s' is a %s: it tells addresses, not how much memory is used; 'memtrack "
+		"maps' shows it",
+		u->name, u->core ? "core file" : "maps text");
+}
 
-	if (s->kind == MT_SMAPS_MAPS)
-		return mt_err_set(err, -EINVAL,
-				  "'%s' is a maps text: it tells addresses, not how much memory is "
-				  "used; 'memtrack maps' shows it",
-				  v->name);
-	mt_sentences_add_doubts(&w, s);
-	mt_smaps_total(s, &total);
+/* Categories of the subject, compared with those of `old`, unless that is NULL. */
+static int make_rows(const struct meminfo_options *o, struct mt_subject *u, struct mt_subject *old,
+		     struct mt_meminfo_view *v, struct mt_err *err)
+{
+	const struct mt_subject_rows how = {.by = MT_ACCOUNT_KIND,
+					    .rules = (enum mt_vma_rules)o->rules};
+	int code = mt_subject_make_rows(u, old, &how, err);
+
+	if (code)
+		return code;
+	qsort(u->account.row, u->account.count, sizeof(*u->account.row), compare_kinds);
+	v->a = &u->account;
+	v->app = &u->app;
+	v->old_app = old ? &old->app : NULL;
+	return 0;
+}
+
+/* Fills the rest of the view from mappings, or from sums, and writes it. */
+static int show_subject(const struct meminfo_options *o, struct mt_subject *u,
+			struct mt_meminfo_view *v, struct mt_buf *out, struct mt_err *err)
+{
+	mt_auto(mt_subject) struct mt_subject old = {0};
+	mt_auto(mt_sentences) struct mt_sentences w = {0};
+	struct mt_smaps_sum total, old_total;
+	bool has_rows = u->s.kind == MT_SMAPS_FULL;
+	int code = check_kind(u, err);
+
+	if (!code && o->since) {
+		code = mt_subject_open_file(&old, o->since, err);
+		if (!code)
+			code = check_kind(&old, err);
+		has_rows &= old.s.kind == MT_SMAPS_FULL;
+	}
+	if (!code && has_rows)
+		code = make_rows(o, u, o->since ? &old : NULL, v, err);
+	if (code)
+		return code;
+	mt_sentences_add_subject(&w, u);
+	mt_smaps_total(&u->s, &total);
 	v->total = &total;
+	if (o->since) {
+		if (!has_rows)
+			mt_sentences_add(&w, "sums alone are compared: one side has no mappings");
+		w.prefix = o->since;
+		mt_sentences_add_subject(&w, &old);
+		mt_smaps_total(&old.s, &old_total);
+		v->old_name = o->since;
+		v->old_total = &old_total;
+	}
 	v->warning = (const char *const *)w.text;
 	v->warnings = w.count;
-	if (s->kind == MT_SMAPS_FULL) {
-		facts.rules = mt_vma_rules_of(s, (enum mt_vma_rules)o->rules);
-		if (mt_vma_classify(s, &facts, &labels) ||
-		    mt_account_make(s, labels, facts.rules, MT_ACCOUNT_KIND, &a))
-			return mt_err_no_memory(err);
-		mt_account_summary(s, labels, &app);
-		qsort(a.row, a.count, sizeof(*a.row), compare_kinds);
-		v->a = &a;
-		v->app = &app;
-	}
 	return mt_meminfo_process(v, (enum mt_maps_format)o->format, out) ? mt_err_no_memory(err)
 									  : 0;
 }
@@ -161,21 +200,18 @@ static int show_status(const struct meminfo_options *o, struct mt_meminfo_view *
 static int show_process(const struct meminfo_options *o, pid_t pid, struct mt_buf *out,
 			struct mt_err *err)
 {
-	mt_auto(mt_vma_process) struct mt_vma_process process = {.pid = pid};
-	mt_auto(mt_smaps) struct mt_smaps s = {0};
+	mt_auto(mt_subject) struct mt_subject u = {.pid = pid};
 	mt_auto(mt_gpu) struct mt_gpu gpu = {.count = 0};
+	struct mt_meminfo_view v = {.pid = pid, .name = u.name};
 	struct mt_status status;
-	char name[256];
-	struct mt_meminfo_view v = {.pid = pid, .name = name};
-	int code;
+	int code = mt_subject_open_process(&u, pid, err);
 
-	mt_any_process_name(pid, name, sizeof(name));
-	mt_vma_process_init(&process, pid);
-	code = mt_smaps_read(pid, MT_SMAPS_FULL, &s, err);
 	if (code && code != -EACCES)
 		return code;
 	if (!mt_status_read(pid, &status))
 		v.status = &status;
+	if (code && o->since)
+		return code;
 	if (code)
 		return v.status ? show_status(o, &v, out, err) : code;
 	code = mt_gpu_read(pid, &gpu);
@@ -183,33 +219,50 @@ static int show_process(const struct meminfo_options *o, pid_t pid, struct mt_bu
 		return mt_err_no_memory(err);
 	if (!code)
 		v.gpu = &gpu;
-	return show_smaps(o, &s, process.facts, &v, out, err);
+	return show_subject(o, &u, &v, out, err);
 }
 
 /* ---- a file ---- */
 
+static int show_machine_text(const struct meminfo_options *o, const char *path, const char *text,
+			     struct mt_buf *out, struct mt_err *err)
+{
+	struct mt_whole w;
+	int code = mt_machine_parse(text, path, &w, err);
+
+	if (!code && o->since)
+		return mt_err_set(err, -EINVAL,
+				  "--since compares processes: '%s' is a text of /proc/meminfo",
+				  path);
+	if (!code && mt_meminfo_machine(&w, path, (enum mt_maps_format)o->format, out))
+		code = mt_err_no_memory(err);
+	return code;
+}
+
 static int show_file(const struct meminfo_options *o, const char *path, struct mt_buf *out,
 		     struct mt_err *err)
 {
-	const struct mt_vma_facts facts = {.rules = MT_VMA_AUTO};
-	mt_auto(mt_smaps) struct mt_smaps s = {0};
+	mt_auto(mt_subject) struct mt_subject u = {0};
 	struct mt_meminfo_view v = {.name = path};
-	struct mt_whole w;
 	char *text;
 	size_t len;
-	int code = mt_file_read(path, FILE_MAX_BYTES, &text, &len, err);
+	int code;
 
+	snprintf(u.name, sizeof(u.name), "%s", path);
+	if (mt_subject_is_core(path)) {
+		code = mt_subject_open_file(&u, path, err);
+		return code ? code : show_subject(o, &u, &v, out, err);
+	}
+	code = mt_file_read(path, FILE_MAX_BYTES, &text, &len, err);
 	if (code)
 		return code;
 	if (strstr(text, "MemTotal:") && !mt_smaps_is_text(text, len)) {
-		code = mt_machine_parse(text, path, &w, err);
+		code = show_machine_text(o, path, text, out, err);
 		free(text);
-		if (!code && mt_meminfo_machine(&w, path, (enum mt_maps_format)o->format, out))
-			code = mt_err_no_memory(err);
 		return code;
 	}
-	code = mt_smaps_parse(text, len, path, &s, err);
-	return code ? code : show_smaps(o, &s, facts, &v, out, err);
+	code = mt_smaps_parse(text, len, path, &u.s, err);
+	return code ? code : show_subject(o, &u, &v, out, err);
 }
 
 /* ---- many processes ---- */
@@ -338,6 +391,8 @@ static const char *misuse(const struct meminfo_options *o, const struct mt_opera
 		return "missing operand (PID|FILE), or --all, --cgroup or --system";
 	if (subjects > 1)
 		return "an operand, --all, --cgroup and --system exclude each other";
+	if (o->since && (!operands->count || o->watch_ns))
+		return "--since is for one process or FILE, and goes not with --watch";
 	if (o->watch_ns && !operands->count)
 		return "--watch is for one process";
 	if (o->watch_ns && o->watch_ns < WATCH_LEAST_NS)
@@ -378,6 +433,8 @@ static int run(const void *opaque, const struct mt_operands *operands)
 static const char *const examples[] = {
 	"memtrack meminfo 4711",
 	"categories, a summary, threads, page tables and GPU buffers of a process",
+	"memtrack maps 4711 --raw -o before; sleep 600; memtrack meminfo 4711 --since=before",
+	"which categories grew in ten minutes",
 	"memtrack meminfo 4711 --watch=1s",
 	"its sums every second, with a line drawn of Pss",
 	"memtrack meminfo --all",
@@ -409,7 +466,8 @@ const struct mt_command mt_cmd_meminfo = {
 		"Then threads, page tables, swap, and where drivers tell them, buffers of GPUs "
 		"(drm memory of open devices, dma-bufs), which are in no mapping's figures.\n\n"
 		"FILE is a text of /proc/PID/smaps or smaps_rollup, or of /proc/meminfo, from any "
-		"machine; it is known by its content.\n\n"
+		"machine; it is known by its content. --since shows each figure with its change "
+		"(+/-); of smaps_rollup there are sums alone.\n\n"
 		"--all lists all processes as procrank does; kernel threads have no memory of "
 		"their own and are left out. --cgroup knows versions 1 and 2. --system and "
 		"--cgroup show parts that add up, and what the kernel names nowhere as (rest).\n\n"

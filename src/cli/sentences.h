@@ -4,7 +4,7 @@
 
 /* What a reader must know before trusting a number, gathered. */
 
-#include "target/smaps.h"
+#include "cli/subject.h"
 
 struct mt_sentences {
 	char *text[16]; /* owned */
@@ -20,5 +20,8 @@ void mt_sentences_add(void *opaque, const char *sentence);
 
 /* What a text of smaps, maps or smaps_rollup lacks. */
 void mt_sentences_add_doubts(struct mt_sentences *s, const struct mt_smaps *of);
+
+/* The same, what of a core file is missing, and how figures of Java objects are to be read. */
+void mt_sentences_add_subject(struct mt_sentences *s, const struct mt_subject *u);
 
 #endif

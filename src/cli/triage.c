@@ -16,7 +16,6 @@
 #include "target/account.h"
 #include "target/descriptors.h"
 #include "target/gpu.h"
-#include "target/java.h"
 #include "target/memory.h"
 #include "target/process.h"
 #include "target/status.h"
@@ -37,7 +36,7 @@ struct gathering {
 	struct mt_process process; /* its identity */
 	uint64_t begin_ns;
 	struct mt_account first[LEVELS], last[LEVELS]; /* of these readings */
-	uint64_t java_start, java_end;                 /* of Java objects; 0: not known */
+	struct mt_java java;                           /* as the first reading found it */
 	size_t readings;                               /* wanted */
 };
 
@@ -61,46 +60,6 @@ static void wait_until(uint64_t ns)
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
 		;
-}
-
-/* ---- Java ---- */
-
-/* Where the VM has its objects, if there is one; what was found at first holds to the end. */
-static int find_java(struct gathering *g, const struct mt_smaps *s)
-{
-	struct mt_triage_facts *f = g->f;
-	struct mt_image *im = NULL;
-	struct mt_err err = {0};
-	int code;
-
-	for (size_t i = 0; i < s->count && !f->has_java; i++)
-		f->has_java = mt_java_is_vm(s->mapping[i].m.name);
-	if (!f->has_java)
-		return 0;
-	code = mt_image_open_process(g->w->pid, MT_IMAGE_LIVE, &im, &err);
-	if (!code)
-		code = mt_java_heap(im, &g->java_start, &g->java_end, &err);
-	mt_image_close(im);
-	if (code)
-		snprintf(f->why_no_java, sizeof(f->why_no_java), "%s", err.text);
-	return code == -ENOMEM ? code : 0;
-}
-
-/* More than half of the mapping is for Java objects. */
-static bool is_java(const struct gathering *g, const struct mt_mapping *m)
-{
-	uint64_t start = MT_MAX(m->start, g->java_start), end = MT_MIN(m->end, g->java_end);
-
-	return start < end && (end - start) * 2 > m->end - m->start;
-}
-
-static void label_java(const struct gathering *g, const struct mt_smaps *s,
-		       struct mt_vma_label *labels)
-{
-	for (size_t i = 0; i < s->count; i++)
-		if (is_java(g, &s->mapping[i].m))
-			labels[i] = (struct mt_vma_label){MT_VMA_DALVIK_HEAP, MT_VMA_GROUP_JAVA,
-							  "Java heap"};
 }
 
 /* ---- one reading ---- */
@@ -132,10 +91,14 @@ static enum mt_triage_part part_of(enum mt_vma_kind kind)
 	}
 }
 
-/* What is in memory or in swap: growth is not hidden by either. */
-static uint64_t bytes_of(const struct mt_smaps_sum *s)
+/*
+ * What is in memory or in swap: growth is not hidden by either. ZGC maps its heap several times,
+ * and only Pss has each page once.
+ */
+static uint64_t bytes_of(const struct mt_smaps_sum *s, enum mt_vma_kind kind)
 {
-	return s->bytes[MT_SMAPS_RSS] + s->bytes[MT_SMAPS_SWAP];
+	return s->bytes[kind == MT_VMA_DALVIK_HEAP ? MT_SMAPS_PSS : MT_SMAPS_RSS] +
+	       s->bytes[MT_SMAPS_SWAP];
 }
 
 static void add_mapping(struct mt_triage_facts *f, size_t at, const struct mt_smaps_mapping *m,
@@ -143,7 +106,7 @@ static void add_mapping(struct mt_triage_facts *f, size_t at, const struct mt_sm
 {
 	struct mt_triage_amount *a = &f->part[part_of(kind)];
 
-	a->bytes[at] += bytes_of(&m->sum);
+	a->bytes[at] += bytes_of(&m->sum, kind);
 	a->mappings_now++;
 }
 
@@ -168,6 +131,20 @@ static int take_mappings(struct gathering *g, size_t at, const struct mt_smaps *
 	return 0;
 }
 
+/* Where Java objects are is found once, and holds to the end. */
+static int find_java(struct gathering *g, struct mt_vma_process *process, const struct mt_smaps *s)
+{
+	struct mt_triage_facts *f = g->f;
+
+	if (mt_vma_process_find_java(process, s))
+		return -ENOMEM;
+	g->java = process->java;
+	f->has_java = g->java.is_there;
+	if (g->java.why.code)
+		snprintf(f->why_no_java, sizeof(f->why_no_java), "%s", g->java.why.text);
+	return 0;
+}
+
 static int read_mappings(struct gathering *g, size_t at, struct mt_err *err)
 {
 	mt_auto(mt_vma_process) struct mt_vma_process process = {.pid = g->w->pid};
@@ -182,9 +159,12 @@ static int read_mappings(struct gathering *g, size_t at, struct mt_err *err)
 		return code;
 	rules = mt_vma_rules_of(&s, MT_VMA_AUTO);
 	process.facts.rules = rules;
-	if ((!at && find_java(g, &s)) || mt_vma_classify(&s, &process.facts, &labels))
+	if (!at && find_java(g, &process, &s))
 		return mt_err_no_memory(err);
-	label_java(g, &s, labels);
+	process.facts.java_start = g->java.start;
+	process.facts.java_end = g->java.end;
+	if (mt_vma_classify(&s, &process.facts, &labels))
+		return mt_err_no_memory(err);
 	return take_mappings(g, at, &s, labels, rules) ? mt_err_no_memory(err) : 0;
 }
 
@@ -320,7 +300,8 @@ static int watch(struct gathering *g, struct mt_err *err)
 
 static int64_t growth_of(const struct mt_account_row *row)
 {
-	return (int64_t)(bytes_of(&row->now) - bytes_of(&row->old));
+	return (int64_t)(bytes_of(&row->now, row->label.kind) -
+			 bytes_of(&row->old, row->label.kind));
 }
 
 static int compare_growth(const void *a, const void *b)
@@ -345,7 +326,7 @@ static void add_object(struct mt_triage_facts *f, const struct mt_account_row *r
 		.part = part_of(row->label.kind),
 		.growth_bytes = growth_of(row),
 		.growth_mappings = (int64_t)(row->now.mappings - row->old.mappings),
-		.bytes = bytes_of(&row->now),
+		.bytes = bytes_of(&row->now, row->label.kind),
 	};
 	snprintf(o->name, sizeof(o->name), "%s", row->name);
 	f->objects++;

@@ -19,8 +19,10 @@ static const enum mt_account_column shown[] = {
 	MT_ACCOUNT_ANON, MT_ACCOUNT_FILE, MT_ACCOUNT_SWAP, MT_ACCOUNT_HUGE};
 static const enum mt_account_column grown[] = {MT_ACCOUNT_RSS, MT_ACCOUNT_PSS, MT_ACCOUNT_USS,
 					       MT_ACCOUNT_SWAP, MT_ACCOUNT_SIZE};
+/* of a core file */
+static const enum mt_account_column held[] = {MT_ACCOUNT_SIZE, MT_ACCOUNT_DUMPED};
 
-enum { SENTENCE = 64 };
+enum { SENTENCE = 64, FLAGS = 5 };
 
 static int64_t growth(const struct mt_smaps_sum *now, const struct mt_smaps_sum *old,
 		      enum mt_account_column column)
@@ -28,13 +30,33 @@ static int64_t growth(const struct mt_smaps_sum *now, const struct mt_smaps_sum 
 	return (int64_t)(mt_account_value(now, column) - mt_account_value(old, column));
 }
 
+static bool is_core(const struct mt_maps_view *v)
+{
+	return v->s->kind == MT_SMAPS_CORE;
+}
+
+/* The columns with values; returned is how many. */
+static size_t columns_of(const struct mt_maps_view *v, const enum mt_account_column **ret_columns)
+{
+	*ret_columns = is_core(v) ? held : v->old_name ? grown : shown;
+	return is_core(v)    ? MT_ARRAY_LEN(held)
+	       : v->old_name ? MT_ARRAY_LEN(grown)
+			     : MT_ARRAY_LEN(shown);
+}
+
+/* Now, and at the earlier moment if there is one. */
+static bool is_known(const struct mt_maps_view *v, enum mt_account_column column)
+{
+	return mt_account_has(&v->a->total, column) &&
+	       (!v->old_name || mt_account_has(&v->a->old_total, column));
+}
+
 /* The measure that sentences speak of. */
 static enum mt_account_column measure(const struct mt_maps_view *v)
 {
-	if (!v->a->total.known)
-		return MT_ACCOUNT_SIZE;
-	return v->sort < MT_ACCOUNT_COUNT && mt_account_has(&v->a->total, v->sort) ? v->sort
-										   : MT_ACCOUNT_RSS;
+	if (v->sort < MT_ACCOUNT_VALUES && v->sort != MT_ACCOUNT_COUNT && is_known(v, v->sort))
+		return v->sort;
+	return is_known(v, MT_ACCOUNT_RSS) ? MT_ACCOUNT_RSS : MT_ACCOUNT_SIZE;
 }
 
 static const char *title_of(enum mt_account_column column)
@@ -45,7 +67,7 @@ static const char *title_of(enum mt_account_column column)
 		[MT_ACCOUNT_SHARED] = "shared", [MT_ACCOUNT_ANON] = "anon",
 		[MT_ACCOUNT_FILE] = "file",     [MT_ACCOUNT_SWAP] = "swap",
 		[MT_ACCOUNT_HUGE] = "huge",     [MT_ACCOUNT_SIZE] = "size",
-		[MT_ACCOUNT_COUNT] = "#"};
+		[MT_ACCOUNT_COUNT] = "#",       [MT_ACCOUNT_DUMPED] = "dumped"};
 
 	return titles[column];
 }
@@ -81,8 +103,8 @@ static const struct mt_account_row *widest(const struct mt_maps_view *v,
 
 static void add_level(const struct mt_maps_view *v, struct mt_buf *out)
 {
-	static const enum mt_account_column said[] = {MT_ACCOUNT_RSS, MT_ACCOUNT_PSS,
-						      MT_ACCOUNT_USS, MT_ACCOUNT_SWAP};
+	static const enum mt_account_column said[] = {
+		MT_ACCOUNT_RSS, MT_ACCOUNT_PSS, MT_ACCOUNT_USS, MT_ACCOUNT_SWAP, MT_ACCOUNT_DUMPED};
 	const struct mt_smaps_sum *t = &v->a->total;
 	char text[MT_UNITS_TEXT_MAX];
 
@@ -154,7 +176,7 @@ static void add_grown_cell(struct mt_grid *g, const struct mt_maps_view *v,
 	int64_t change = growth(now, old, column);
 
 	/* what one side does not know has no difference */
-	if (!mt_account_has(&v->a->total, column) || !mt_account_has(&v->a->old_total, column))
+	if (!is_known(v, column))
 		mt_grid_add(g, "-");
 	else
 		mt_grid_add(g, change ? mt_units_size_signed(change, text) : "0");
@@ -163,29 +185,36 @@ static void add_grown_cell(struct mt_grid *g, const struct mt_maps_view *v,
 static void add_values(struct mt_grid *g, const struct mt_maps_view *v,
 		       const struct mt_smaps_sum *now, const struct mt_smaps_sum *old)
 {
-	size_t count = v->old_name ? MT_ARRAY_LEN(grown) : MT_ARRAY_LEN(shown);
+	const enum mt_account_column *columns;
+	size_t count = columns_of(v, &columns);
 
 	for (size_t i = 0; i < count; i++) {
-		add_cell(g, &v->a->total, now, v->old_name ? grown[i] : shown[i]);
+		add_cell(g, &v->a->total, now, columns[i]);
 		if (v->old_name)
-			add_grown_cell(g, v, now, old, grown[i]);
+			add_grown_cell(g, v, now, old, columns[i]);
 	}
 }
 
-static void add_flags(struct mt_grid *g, uint32_t flags)
+/* "rw-p"; a core file does not tell what was shared. */
+static const char *flags_of(const struct mt_maps_view *v, uint32_t flags, char text[FLAGS])
 {
-	mt_grid_addf(g, "%c%c%c%c", flags & MT_MAPPING_READ ? 'r' : '-',
-		     flags & MT_MAPPING_WRITE ? 'w' : '-', flags & MT_MAPPING_EXEC ? 'x' : '-',
-		     flags & MT_MAPPING_SHARED ? 's' : 'p');
+	snprintf(text, FLAGS, "%c%c%c%c", flags & MT_MAPPING_READ ? 'r' : '-',
+		 flags & MT_MAPPING_WRITE ? 'w' : '-', flags & MT_MAPPING_EXEC ? 'x' : '-',
+		 is_core(v)                  ? '?'
+		 : flags & MT_MAPPING_SHARED ? 's'
+					     : 'p');
+	return text;
 }
 
 /* The last columns, but the name. */
 static void add_place(struct mt_grid *g, const struct mt_maps_view *v,
 		      const struct mt_account_row *row)
 {
+	char text[FLAGS];
+
 	if (v->a->by == MT_ACCOUNT_MAPPING) {
 		mt_grid_addf(g, "%" PRIx64 "-%" PRIx64, row->start, row->end);
-		add_flags(g, row->flags);
+		mt_grid_add(g, flags_of(v, row->flags, text));
 	} else {
 		mt_grid_addf(g, "%" PRIu64, row->now.mappings);
 	}
@@ -208,10 +237,11 @@ static void add_row(struct mt_grid *g, const struct mt_maps_view *v,
 
 static void add_heads(struct mt_grid *g, const struct mt_maps_view *v)
 {
-	size_t count = v->old_name ? MT_ARRAY_LEN(grown) : MT_ARRAY_LEN(shown);
+	const enum mt_account_column *columns;
+	size_t count = columns_of(v, &columns);
 
 	for (size_t i = 0; i < count; i++) {
-		mt_grid_add(g, title_of(v->old_name ? grown[i] : shown[i]));
+		mt_grid_add(g, title_of(columns[i]));
 		if (v->old_name)
 			mt_grid_add(g, "+/-");
 	}
@@ -244,10 +274,13 @@ static void add_sums(struct mt_grid *g, const struct mt_maps_view *v,
 
 static bool is_unchanged(const struct mt_maps_view *v, const struct mt_account_row *row)
 {
+	const enum mt_account_column *columns;
+	size_t count = columns_of(v, &columns);
+
 	if (!v->old_name || row->was_there != row->is_there)
 		return false;
-	for (size_t i = 0; i < MT_ARRAY_LEN(grown); i++)
-		if (growth(&row->now, &row->old, grown[i]))
+	for (size_t i = 0; i < count; i++)
+		if (growth(&row->now, &row->old, columns[i]))
 			return false;
 	return true;
 }
@@ -262,10 +295,10 @@ static int add_table(const struct mt_maps_view *v, struct mt_buf *out)
 			   : v->a->by == MT_ACCOUNT_OBJECT ? "rll"
 							   : "rl";
 	char align[MT_GRID_COLUMNS_MAX + 1];
+	const enum mt_account_column *columns;
 
 	snprintf(align, sizeof(align), "%.*s%s",
-		 v->old_name ? 2 * (int)MT_ARRAY_LEN(grown) : (int)MT_ARRAY_LEN(shown),
-		 "rrrrrrrrrrrr", tail);
+		 (v->old_name ? 2 : 1) * (int)columns_of(v, &columns), "rrrrrrrrrrrr", tail);
 	mt_grid_init(&g, align);
 	add_heads(&g, v);
 	for (size_t i = 0; i < v->a->count; i++) {
@@ -353,6 +386,25 @@ void mt_maps_csv_values(const struct mt_smaps_sum *s, struct mt_buf *out)
 	}
 }
 
+static const enum mt_account_column compared[] = {MT_ACCOUNT_SIZE, MT_ACCOUNT_RSS, MT_ACCOUNT_PSS,
+						  MT_ACCOUNT_USS, MT_ACCOUNT_SWAP};
+
+void mt_maps_csv_old_names(struct mt_buf *out)
+{
+	for (size_t i = 0; i < MT_ARRAY_LEN(compared); i++)
+		mt_buf_printf(out, ",old_%s_bytes", mt_account_column_name(compared[i]));
+}
+
+void mt_maps_csv_old_values(const struct mt_smaps_sum *old, const struct mt_smaps_sum *old_total,
+			    struct mt_buf *out)
+{
+	for (size_t i = 0; i < MT_ARRAY_LEN(compared); i++) {
+		mt_buf_addc(out, ',');
+		if (old_total && mt_account_has(old_total, compared[i]))
+			mt_buf_printf(out, "%" PRIu64, mt_account_value(old, compared[i]));
+	}
+}
+
 static const char *by_name(enum mt_account_by by)
 {
 	static const char *const names[] = {"object", "mapping", "kind"};
@@ -377,11 +429,7 @@ static void add_json_row(const struct mt_maps_view *v, const struct mt_account_r
 		mt_json_string(j, "start", text);
 		snprintf(text, sizeof(text), "%" PRIx64, row->end);
 		mt_json_string(j, "end", text);
-		snprintf(text, sizeof(text), "%c%c%c%c", row->flags & MT_MAPPING_READ ? 'r' : '-',
-			 row->flags & MT_MAPPING_WRITE ? 'w' : '-',
-			 row->flags & MT_MAPPING_EXEC ? 'x' : '-',
-			 row->flags & MT_MAPPING_SHARED ? 's' : 'p');
-		mt_json_string(j, "flags", text);
+		mt_json_string(j, "flags", flags_of(v, row->flags, text));
 	}
 	mt_maps_json_sum(j, &row->now);
 	if (v->old_name && row->was_there) {
@@ -429,16 +477,13 @@ static void add_csv_head(struct mt_buf *out)
 {
 	mt_buf_adds(out, "pid,kind,object,start,end,");
 	mt_maps_csv_names(out);
-	mt_buf_adds(out, ",old_size_bytes,old_rss_bytes,old_pss_bytes,old_uss_bytes,"
-			 "old_swap_bytes\n");
+	mt_maps_csv_old_names(out);
+	mt_buf_addc(out, '\n');
 }
 
 static void add_csv_row(const struct mt_maps_view *v, const struct mt_account_row *row,
 			struct mt_buf *out)
 {
-	static const enum mt_account_column old[] = {
-		MT_ACCOUNT_SIZE, MT_ACCOUNT_RSS, MT_ACCOUNT_PSS, MT_ACCOUNT_USS, MT_ACCOUNT_SWAP};
-
 	if (v->pid)
 		mt_buf_printf(out, "%d", (int)v->pid);
 	mt_buf_addc(out, ',');
@@ -449,11 +494,7 @@ static void add_csv_row(const struct mt_maps_view *v, const struct mt_account_ro
 	else
 		mt_buf_adds(out, ",,");
 	mt_maps_csv_values(&row->now, out);
-	for (size_t i = 0; i < MT_ARRAY_LEN(old); i++) {
-		mt_buf_addc(out, ',');
-		if (v->old_name && mt_account_has(&v->a->old_total, old[i]))
-			mt_buf_printf(out, "%" PRIu64, mt_account_value(&row->old, old[i]));
-	}
+	mt_maps_csv_old_values(&row->old, v->old_name ? &v->a->old_total : NULL, out);
 	mt_buf_addc(out, '\n');
 }
 

@@ -51,5 +51,9 @@ void mt_maps_json_sum(struct mt_json *j, const struct mt_smaps_sum *s);
 /* "size_bytes,rss_bytes,...": the same fields as columns, and the values, empty if not known. */
 void mt_maps_csv_names(struct mt_buf *out);
 void mt_maps_csv_values(const struct mt_smaps_sum *s, struct mt_buf *out);
+/* Columns of what was before, each with a comma first; old_total NULL: empty ones. */
+void mt_maps_csv_old_names(struct mt_buf *out);
+void mt_maps_csv_old_values(const struct mt_smaps_sum *old, const struct mt_smaps_sum *old_total,
+			    struct mt_buf *out);
 
 #endif

@@ -21,6 +21,10 @@ struct mt_meminfo_view {
 	const struct mt_account *a;       /* by category; NULL: there are sums only */
 	const struct mt_account_app *app; /* with `a` */
 	const struct mt_smaps_sum *total;
+	/* the same at an earlier moment, with which `a` was compared; NULL: there is none */
+	const char *old_name;
+	const struct mt_account_app *old_app; /* with `a` and `old_name` */
+	const struct mt_smaps_sum *old_total;
 	const struct mt_status *status; /* NULL: not known, as the next one */
 	const struct mt_gpu *gpu;
 	const char *const *warning;

@@ -28,6 +28,7 @@ static const struct {
 	[MT_ACCOUNT_HUGE] = {"huge", 1u << MT_SMAPS_ANON_HUGE | 1u << MT_SMAPS_PRIVATE_HUGETLB},
 	[MT_ACCOUNT_SIZE] = {"size", 0},
 	[MT_ACCOUNT_COUNT] = {"count", 0},
+	[MT_ACCOUNT_DUMPED] = {"dumped", 1u << MT_SMAPS_DUMPED},
 	[MT_ACCOUNT_ADDRESS] = {"address", 0},
 	[MT_ACCOUNT_NAME] = {"name", 0},
 };
@@ -67,6 +68,8 @@ uint64_t mt_account_value(const struct mt_smaps_sum *s, enum mt_account_column c
 		return s->size_bytes;
 	case MT_ACCOUNT_COUNT:
 		return s->mappings;
+	case MT_ACCOUNT_DUMPED:
+		return s->bytes[MT_SMAPS_DUMPED];
 	default:
 		return 0;
 	}

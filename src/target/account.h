@@ -26,6 +26,7 @@ enum mt_account_column {
 	MT_ACCOUNT_HUGE,
 	MT_ACCOUNT_SIZE,
 	MT_ACCOUNT_COUNT,
+	MT_ACCOUNT_DUMPED, /* in a core file */
 	MT_ACCOUNT_VALUES, /* the rest has no value */
 	MT_ACCOUNT_ADDRESS = MT_ACCOUNT_VALUES,
 	MT_ACCOUNT_NAME

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/lines.h"
 #include "core/cc.h"
+#include "target/java.h"
 #include "target/memory.h"
 
 #include <ctype.h>
@@ -138,6 +139,8 @@ static int add(struct look *l, const char *fd)
 	if (len <= 0 || *name != '/')
 		return 0;
 	name[len] = 0;
+	if (mt_java_is_heap_file(name)) /* it is mapped, as a whole, and counts there */
+		return 0;
 	if (!is_memory_name(name) && !is_on_tmpfs(l, fd))
 		return 0;
 	return add_buffer(l, fd, name);

@@ -143,6 +143,11 @@ static size_t read_core(struct mt_image *im, uint64_t address, void *to, size_t 
 
 static const struct mt_image_ops core_ops = {.read = read_core};
 
+uint64_t mt_core_held_bytes(const struct mt_image *im, size_t mapping)
+{
+	return im->core ? im->core->part[mapping].bytes : 0;
+}
+
 /* ---- notes ---- */
 
 static int add_thread(struct mt_image *im, const uint8_t *data)

@@ -4,9 +4,16 @@
 
 /* The part of an image that a core file has of its own. */
 
+#include <stddef.h>
+#include <stdint.h>
+
 struct mt_core;
+struct mt_image;
 
 /* NULL is allowed. */
 void mt_core_free(struct mt_core *c);
+
+/* How many bytes of the image's mapping of this index the core file itself holds. */
+uint64_t mt_core_held_bytes(const struct mt_image *im, size_t mapping);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/path.h"
 #include "core/cc.h"
+#include "target/smaps.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,6 +26,13 @@ struct vm {
 bool mt_java_is_vm(const char *name)
 {
 	return !strcmp(mt_path_base(name), "libjvm.so");
+}
+
+bool mt_java_is_heap_file(const char *name)
+{
+	static const char file[] = "/memfd:java_heap";
+
+	return !strncmp(name, file, sizeof(file) - 1);
 }
 
 static bool read_word(struct mt_image *im, uint64_t address, uint64_t *ret)
@@ -121,4 +129,59 @@ int mt_java_heap(struct mt_image *im, uint64_t *ret_start, uint64_t *ret_end, st
 		return mt_err_set(err, -ENOTSUP,
 				  "the Java VM has no description of its structures");
 	return find_region(&v, ret_start, ret_end, err);
+}
+
+/* ---- a process ---- */
+
+size_t mt_java_heap_views(const struct mt_smaps *s)
+{
+	const struct mt_mapping *first = NULL;
+	size_t views = 0;
+
+	for (size_t i = 0; i < s->count; i++) {
+		const struct mt_mapping *m = &s->mapping[i].m;
+
+		if (!mt_java_is_heap_file(m->name))
+			continue;
+		first = first ? first : m;
+		views += m->offset == first->offset; /* of each view the same parts are mapped */
+	}
+	return views;
+}
+
+/* What the mappings alone say; whether the VM is to be asked. */
+static bool look_at_mappings(const struct mt_smaps *s, struct mt_java *ret_java)
+{
+	*ret_java = (struct mt_java){0};
+	for (size_t i = 0; i < s->count && !ret_java->is_there; i++)
+		ret_java->is_there = mt_java_is_vm(s->mapping[i].m.name);
+	return ret_java->is_there && !mt_java_heap_views(s);
+}
+
+static int ask(struct mt_image *im, struct mt_java *java)
+{
+	int code = mt_java_heap(im, &java->start, &java->end, &java->why);
+
+	return code == -ENOMEM ? code : 0;
+}
+
+int mt_java_find_in(struct mt_image *im, const struct mt_smaps *s, struct mt_java *ret_java)
+{
+	return look_at_mappings(s, ret_java) ? ask(im, ret_java) : 0;
+}
+
+int mt_java_find(pid_t pid, const struct mt_smaps *s, struct mt_java *ret_java)
+{
+	struct mt_image *im;
+	int code;
+
+	if (!look_at_mappings(s, ret_java))
+		return 0;
+	code = mt_image_open_process(pid, MT_IMAGE_LIVE, &im, &ret_java->why);
+	if (code)
+		return code == -ENOMEM ? code : 0;
+	mt_err_clear(&ret_java->why);
+	code = ask(im, ret_java);
+	mt_image_close(im);
+	return code;
 }

@@ -42,6 +42,7 @@ static const char *const names[MT_SMAPS_FIELDS] = {
 	[MT_SMAPS_SWAP] = "Swap",
 	[MT_SMAPS_SWAP_PSS] = "SwapPss",
 	[MT_SMAPS_LOCKED] = "Locked",
+	[MT_SMAPS_DUMPED] = "Dumped",
 };
 
 /* Sizes that say nothing new: those of addresses and pages. */
@@ -246,8 +247,8 @@ static bool is_word(const char *name, size_t len, const char *word)
 
 static int find_field(struct parser *p, const char *name, size_t len)
 {
-	for (uint32_t i = 0; i < MT_SMAPS_FIELDS; i++) {
-		uint32_t at = (p->guess + i) % MT_SMAPS_FIELDS;
+	for (uint32_t i = 0; i < MT_SMAPS_LINES; i++) {
+		uint32_t at = (p->guess + i) % MT_SMAPS_LINES;
 
 		if (is_word(name, len, names[at])) {
 			p->guess = at + 1;

@@ -38,10 +38,13 @@ enum mt_smaps_field {
 	MT_SMAPS_SWAP,
 	MT_SMAPS_SWAP_PSS,
 	MT_SMAPS_LOCKED,
+	MT_SMAPS_LINES,
+	/* no line of a text: how much of the mapping a core file holds */
+	MT_SMAPS_DUMPED = MT_SMAPS_LINES,
 	MT_SMAPS_FIELDS
 };
 
-/* The kernel's name of a field: "Rss", "Pss_Dirty". */
+/* The kernel's name of a field: "Rss", "Pss_Dirty"; "Dumped". */
 const char *mt_smaps_field_name(enum mt_smaps_field field);
 
 /* Sizes of one mapping, or the sums of several. Sums stop at UINT64_MAX. */
@@ -73,9 +76,10 @@ struct mt_smaps_mapping {
 };
 
 enum mt_smaps_kind {
-	MT_SMAPS_MAPS,  /* no sizes but those of addresses */
-	MT_SMAPS_FULL,  /* smaps */
-	MT_SMAPS_ROLLUP /* smaps_rollup: sums, as one mapping named [rollup] */
+	MT_SMAPS_MAPS,   /* no sizes but those of addresses */
+	MT_SMAPS_FULL,   /* smaps */
+	MT_SMAPS_ROLLUP, /* smaps_rollup: sums, as one mapping named [rollup] */
+	MT_SMAPS_CORE    /* no text: target/smaps_core.h */
 };
 
 /* What in a text could not be taken. All zero: nothing. */
@@ -97,7 +101,7 @@ struct mt_smaps {
 	size_t count, capacity;
 	bool is_android; /* names that Android gives */
 	struct mt_smaps_doubts doubts;
-	char *text; /* owned */
+	char *text; /* owned; NULL: names are borrowed from elsewhere */
 };
 
 /*

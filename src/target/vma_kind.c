@@ -102,10 +102,13 @@ static bool is_anonymous(const struct mt_mapping *m)
 	return !*m->name && !(m->flags & MT_MAPPING_SHARED);
 }
 
-static bool is_inaccessible(const struct mt_mapping *m)
+/* gdb writes what is inaccessible as readable into core files. */
+static bool is_inaccessible(const struct classifier *c, const struct mt_mapping *m)
 {
-	return is_anonymous(m) &&
-	       !(m->flags & (MT_MAPPING_READ | MT_MAPPING_WRITE | MT_MAPPING_EXEC));
+	uint32_t any = MT_MAPPING_WRITE | MT_MAPPING_EXEC |
+		       (c->s->kind == MT_SMAPS_CORE ? 0u : MT_MAPPING_READ);
+
+	return is_anonymous(m) && !(m->flags & any);
 }
 
 /* ---- reading the process ---- */
@@ -170,7 +173,7 @@ static bool is_arena(const struct classifier *c, size_t i)
 	    (m->end - begin) * 2 <= m->end - m->start)
 		return false;
 	if (m->end != begin + HEAP_BYTES &&
-	    (!tail || !is_inaccessible(tail) || tail->end < begin + HEAP_BYTES))
+	    (!tail || !is_inaccessible(c, tail) || tail->end < begin + HEAP_BYTES))
 		return false;
 	if (c->f->read)
 		return has_heap_header(c, begin);
@@ -180,7 +183,7 @@ static bool is_arena(const struct classifier *c, size_t i)
 /* The inaccessible end of an arena's heap. */
 static bool is_arena_tail(const struct classifier *c, size_t i)
 {
-	return i && below(c, i) && is_inaccessible(mapping_at(c, i)) &&
+	return i && below(c, i) && is_inaccessible(c, mapping_at(c, i)) &&
 	       c->label[i - 1].kind == MT_VMA_NATIVE_HEAP && is_anonymous(mapping_at(c, i - 1)) &&
 	       is_arena(c, i - 1);
 }
@@ -195,7 +198,8 @@ static bool is_chunks(const struct classifier *c, const struct mt_smaps_mapping 
 	uint64_t at = begin, head[2];
 	int steps = 0;
 
-	if (!c->has_glibc || !(m->flags & MT_MAPPING_WRITE) || !v->sum.bytes[MT_SMAPS_RSS])
+	if (!c->has_glibc || !(m->flags & MT_MAPPING_WRITE) ||
+	    !(v->sum.bytes[MT_SMAPS_RSS] || v->sum.bytes[MT_SMAPS_DUMPED]))
 		return false;
 	for (; at < m->end && steps < CHUNKS_MAX; steps++) {
 		uint64_t bytes;
@@ -241,7 +245,7 @@ static bool has_guard(const struct classifier *c, size_t i)
 {
 	const struct mt_mapping *guard = below(c, i);
 
-	return guard && is_inaccessible(guard) && guard->end - guard->start <= GUARD_MAX;
+	return guard && is_inaccessible(c, guard) && guard->end - guard->start <= GUARD_MAX;
 }
 
 /*
@@ -328,6 +332,16 @@ static bool is_program(const struct classifier *c, const char *name)
 static bool has_code(const struct classifier *c, const char *name)
 {
 	return mt_strings_find(&c->code, name, strlen(name)) != UINT32_MAX;
+}
+
+/* ---- Java ---- */
+
+/* More than half of the mapping is for Java objects. */
+static bool is_java(const struct classifier *c, const struct mt_mapping *m)
+{
+	uint64_t start = MT_MAX(m->start, c->f->java_start), end = MT_MIN(m->end, c->f->java_end);
+
+	return start < end && (end - start) * 2 > m->end - m->start;
 }
 
 /* ---- the rules ---- */
@@ -468,7 +482,7 @@ static struct mt_vma_label unnamed(const struct classifier *c, size_t i)
 	if (m->flags & MT_MAPPING_EXEC)
 		return label(MT_VMA_JIT, MT_VMA_GROUP_CODE, "");
 	return label(MT_VMA_UNKNOWN, MT_VMA_GROUP_OTHER,
-		     is_inaccessible(m) ? "inaccessible" : "anonymous");
+		     is_inaccessible(c, m) ? "inaccessible" : "anonymous");
 }
 
 static struct mt_vma_label desktop(const struct classifier *c, size_t i)
@@ -478,6 +492,11 @@ static struct mt_vma_label desktop(const struct classifier *c, size_t i)
 	if (is_overhead(m))
 		return label(MT_VMA_OVERHEAD, MT_VMA_GROUP_OTHER,
 			     m->flags & MT_MAPPING_SHARED ? "state file" : "the tracker");
+	/* the VM maps its archive of classes, a file, into the same addresses */
+	if (is_java(c, m))
+		return label(MT_VMA_DALVIK_HEAP, MT_VMA_GROUP_JAVA, "Java heap");
+	if (mt_java_is_heap_file(m->name))
+		return label(MT_VMA_DALVIK_HEAP, MT_VMA_GROUP_JAVA, "Java heap, a memory file");
 	/* memory of huge pages, without a file for the program */
 	if (*m->name && !begins(m->name, "/anon_hugepage"))
 		return named(c, m);
@@ -578,5 +597,7 @@ const char *mt_vma_kind_name(enum mt_vma_kind kind, enum mt_vma_rules rules)
 
 	if (kind == MT_VMA_SHARED && rules == MT_VMA_ANDROID)
 		return "Ashmem";
+	if (kind == MT_VMA_DALVIK_HEAP && rules == MT_VMA_LINUX)
+		return "Java Heap";
 	return names[kind];
 }

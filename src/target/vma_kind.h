@@ -8,12 +8,13 @@
  * own for Android's texts.
  */
 
+#include "target/java.h"
 #include "target/smaps.h"
 
 /* In the order of rows. */
 enum mt_vma_kind {
 	MT_VMA_NATIVE_HEAP,
-	MT_VMA_DALVIK_HEAP,
+	MT_VMA_DALVIK_HEAP, /* of any Java VM */
 	MT_VMA_DALVIK_OTHER,
 	MT_VMA_STACK,
 	MT_VMA_CURSOR,
@@ -61,6 +62,7 @@ struct mt_vma_facts {
 	const char *program; /* path of the executable, NULL: to be found in the text */
 	const uint64_t *sp;  /* stack pointers of threads */
 	size_t sp_count;
+	uint64_t java_start, java_end; /* of Java objects; equal: not known */
 	/* Copies bytes of the process, and returns how many; NULL: cannot be read. */
 	size_t (*read)(void *context, uint64_t address, void *to, size_t bytes);
 	void *context;
@@ -83,10 +85,13 @@ struct mt_vma_process {
 	char program[4096];
 	uint64_t *sp;                              /* owned */
 	size_t sp_count, threads, threads_running; /* running: their stack pointer is not known */
+	struct mt_java java;                       /* mt_vma_process_find_java() */
 };
 
 /* What cannot be found out is left out. */
 void mt_vma_process_init(struct mt_vma_process *p, pid_t pid);
+/* The Java heap, where its mappings have a Java VM. 0 or -ENOMEM. */
+int mt_vma_process_find_java(struct mt_vma_process *p, const struct mt_smaps *s);
 void mt_vma_process_done(struct mt_vma_process *p);
 MT_AUTO_DEFINE_INPLACE(mt_vma_process, struct mt_vma_process, mt_vma_process_done)
 

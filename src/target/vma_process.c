@@ -107,6 +107,15 @@ void mt_vma_process_init(struct mt_vma_process *p, pid_t pid)
 	};
 }
 
+int mt_vma_process_find_java(struct mt_vma_process *p, const struct mt_smaps *s)
+{
+	int code = mt_java_find(p->pid, s, &p->java);
+
+	p->facts.java_start = p->java.start;
+	p->facts.java_end = p->java.end;
+	return code;
+}
+
 void mt_vma_process_done(struct mt_vma_process *p)
 {
 	if (p)

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -287,6 +288,9 @@ def what_cannot_be_done_is_told(b):
              "memtrack: '%s/prose', line 1: 'two' is no line of maps, smaps or smaps_rollup\n" % b.dir),
             (("maps", b.write("empty", "")), 1, "memtrack: '%s/empty' is empty: there is no mapping in it\n" % b.dir),
             (("maps", "prose", "--raw"), 1, "memtrack: --raw is for processes: 'prose' is a file already\n"),
+            (("maps", b.build + "/tests/accounting/shapes"), 1, "memtrack: '%s/tests/accounting/shapes' is a program or library, and "
+             "no core file\n" % b.build),
+            (("maps", b.write("elf", b"\x7fELF\2")), 1, "memtrack: '%s/elf' is cut in its first header\n" % b.dir),
             (("maps",), 2, "memtrack: maps: missing operand (PID|FILE), or --all; see 'memtrack maps --help'\n"),
             (("maps", "1", "--all"), 2, "memtrack: maps: --all takes no operand; see 'memtrack maps --help'\n")):
         done = b.run(*args)
@@ -311,6 +315,63 @@ def names_find_processes(b):
     done = b.run("maps", "name:only-one-of-this")
     b.expect("two", done.stderr, "memtrack: 'only-one-of-this' names 2 processes; name one by its pid: %d, %d\n"
              % tuple(sorted((other.pid, again.pid))))
+
+
+# ---- core files ----
+
+def core_of(b, child):
+    """By the kernel, which has the process end."""
+    with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as f:
+        pattern = f.read().strip()
+    if not re.match(r"[\w.%-]+$", pattern):
+        raise cases.Skip("the kernel writes core files elsewhere: " + pattern)
+    resource.prlimit(child.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    child.send_signal(signal.SIGABRT)
+    child.wait()
+    found = [n for n in os.listdir(b.dir) if n.startswith("core")]
+    if not found:
+        raise cases.Skip("the kernel wrote no core file")
+    return found[0]
+
+
+def check_core(b, core, before, said):
+    document = b.json("maps", core, "--by=mapping")
+    rows, live = document["rows"], {(r["start"], r["end"]): r for r in before["rows"]}
+    for name, kind in SHAPES.items():
+        row = row_of(rows, said[name])
+        b.expect("%s (%s, %s)" % (name, row["object"], row["what"]), row["kind"], kind)
+    for row in rows:
+        of = live.get((row["start"], row["end"]))
+        if of and of["kind"] != row["kind"]:
+            b.problems.append("%s-%s was %s (%s), is %s" % (row["start"], row["end"], of["kind"], of["object"], row["kind"]))
+    b.expect("sum", sum(r["dumped_bytes"] for r in rows), document["total"]["dumped_bytes"])
+    if document["total"]["dumped_bytes"] < 10 << 20 or document["total"]["dumped_bytes"] > os.path.getsize(b.dir + "/" + core):
+        b.problems.append("dumped: %d" % document["total"]["dumped_bytes"])
+    b.expect("what is not known", [f for f in ("rss_bytes", "pss_bytes", "swap_bytes") if f in document["total"]], [])
+    b.expect_in("said so", "not how much memory was used", document["warnings"][0])
+
+
+@test
+def a_core_file_has_addresses_and_what_it_holds(b):
+    child, said = b.shapes()
+    before = b.json("maps", child.pid, "--by=mapping")
+    b.good("maps", child.pid, "--raw", "-o", "live")
+    if shutil.which("gcore"):
+        subprocess.run(["gcore", "-o", b.dir + "/gdb", str(child.pid)], capture_output=True, timeout=TIMEOUT_S, check=False,
+                       stdin=subprocess.DEVNULL)
+        if os.path.exists("%s/gdb.%d" % (b.dir, child.pid)):
+            check_core(b, "gdb.%d" % child.pid, before, said)
+    core = core_of(b, child)
+    check_core(b, core, before, said)
+    text = b.good("maps", core).stdout
+    b.expect("heads", text.splitlines()[2].split(), ["size", "dumped", "#", "kind", "object"])
+    b.expect_in("verdict", "of addresses in", text.splitlines()[0])
+    b.expect_in("no sharing", "rw-?", b.good("maps", core, "--by=mapping").stdout)
+    b.expect_in("measure", "': size ", b.good("maps", core, "--since=live").stdout.splitlines()[0])
+    b.expect_in("same", "dumped grew by 0 B", b.good("maps", core, "--since=" + core).stdout)
+    os.truncate(os.path.join(b.dir, core), os.path.getsize(os.path.join(b.dir, core)) - (1 << 20))
+    b.expect_in("cut", "is cut: 1.0 MiB of its memory are missing", b.json("maps", core)["warnings"][1])
+    b.expect_in("meminfo", "is a core file: it tells addresses, not how much memory is used", b.run("meminfo", core).stderr)
 
 
 # ---- meminfo ----
@@ -398,6 +459,124 @@ def a_process_by_category(b):
     b.expect("saved", b.json("meminfo", "saved")["total"]["rss_bytes"], ours["total"]["rss_bytes"])
     rows = list(csv.DictReader(io.StringIO(b.good("meminfo", child.pid, "--csv").stdout)))
     b.expect("CSV", (rows[-1]["kind"], int(rows[-1]["rss_bytes"])), ("TOTAL", ours["total"]["rss_bytes"]))
+
+
+def changes(text):
+    """Rows of the first table of meminfo --since: {name: cells}."""
+    rows = {}
+    for line in text.splitlines():
+        cells = re.split(r" {2,}", line.strip())
+        if len(cells) == 11:
+            rows[cells[0]] = cells[1:]
+    return rows
+
+
+BEFORE = (("400000-500000 r-xp 0 8:1 5  /usr/bin/prog", 100, 40, 60, 0, 30, 10, 0, 0),
+          ("500000-600000 rw-p 0 0:0 0  [heap]", 150, 150, 0, 0, 4, 146, 8, 6),
+          ("900000-a00000 rw-s 0 0:1 9  /dev/dri/card0", 8, 8, 0, 0, 0, 8, 0, 0),
+          ("7ffc00000000-7ffc00100000 rw-p 0 0:0 0  [stack]", 20, 20, 0, 0, 8, 12, 0, 0))
+
+
+@test
+def categories_are_compared_with_an_earlier_moment(b):
+    now, before = b.write("now", made(*MADE)), b.write("before", made(*BEFORE))
+    text = b.good("meminfo", now, "--since=before").stdout
+    b.expect("verdict", text.splitlines()[0], "'%s': Pss grew by 82.0 KiB since 'before', most in Native Heap (+50.0 KiB)" % now)
+    rows = changes(text)
+    b.expect("rows", list(rows), ["Native Heap", "Stack", "Shared memory (new)", "Gfx dev (gone)", "Program", "TOTAL"])
+    b.expect("heap", rows["Native Heap"], ["200 KiB", "+50.0 KiB", "196 KiB", "+50.0 KiB", "4.0 KiB", "0", "8.0 KiB",
+                                           "+2.0 KiB", "200 KiB", "+50.0 KiB"])
+    b.expect("total, with SwapPss", rows["TOTAL"][:2], ["312 KiB", "+88.0 KiB"])
+    if not re.search(r"^Native Heap +196 KiB +\+50\.0 KiB +200 KiB +\+50\.0 KiB$", text, re.M):
+        b.problems.append("summary: %r" % text)
+    if not re.search(r"^TOTAL SWAP PSS +12\.0 KiB +\+6\.0 KiB$", text, re.M):
+        b.problems.append("swap: %r" % text)
+    document = b.json("meminfo", now, "--since=before")
+    b.expect("since", document["since"], "before")
+    b.expect("change", {r["kind"]: r.get("change") for r in document["categories"] if "change" in r},
+             {"Shared memory": "new", "Gfx dev": "gone"})
+    total = document["total"]["pss_bytes"] - document["old_total"]["pss_bytes"]
+    b.expect("rows add up", sum(r["pss_bytes"] - r.get("old", {}).get("pss_bytes", 0) for r in document["categories"]), total)
+    b.expect("summary", sum(r["old_pss_bytes"] for r in document["summary"]["rows"]), document["summary"]["old_total_pss_bytes"])
+    rows = list(csv.DictReader(io.StringIO(b.good("meminfo", now, "--since=before", "--csv").stdout)))
+    b.expect("CSV", [(r["kind"], r["rss_bytes"], r["old_rss_bytes"]) for r in rows][0], ("Native Heap", str(200 << 10), str(150 << 10)))
+    same = b.good("meminfo", now, "--since=now").stdout
+    b.expect("nothing", same.splitlines()[0], "'%s': Pss grew by 0 B since 'now'" % now)
+    older = b.good("meminfo", now, "--since=" + b.write("older", made(*BEFORE, without=("Pss", "SwapPss")))).stdout
+    b.expect("no Pss then", (older.splitlines()[0].split(": ")[1], changes(older)["TOTAL"][:2]),
+             ("Rss grew by 122 KiB since '%s/older', most in Shared memory (+80.0 KiB)" % b.dir, ["312 KiB", "-"]))
+
+
+@test
+def growth_of_a_process_is_in_its_category(b):
+    child, _ = b.shapes()
+    b.good("maps", child.pid, "--raw", "-o", "before")
+    with open("/proc/%d/smaps_rollup" % child.pid, "rb") as f:
+        b.write("rollup", f.read())
+    for _ in range(3):
+        child.stdin.write("x\n")
+        child.stdin.flush()
+        child.stdout.readline()
+    document = b.json("meminfo", child.pid, "--since=before")
+    growth = {r["kind"]: r["private_dirty_bytes"] - r["old"]["private_dirty_bytes"] for r in document["categories"] if "old" in r}
+    if not 12 << 20 <= growth["Native Heap"] <= 13 << 20:
+        b.problems.append("the heap grew by %d, expected 12 MiB" % growth["Native Heap"])
+    b.expect("all else", [kind for kind, n in growth.items() if kind != "Native Heap" and abs(n) > 64 << 10], [])
+    text = b.good("meminfo", child.pid, "--since=rollup").stdout
+    b.expect_in("sums alone", "sums alone are compared: one side has no mappings", text)
+    b.expect("rows", list(changes(text)), ["TOTAL"])
+    if not 12 <= float(changes(text)["TOTAL"][9][1:].split()[0]) < 13:
+        b.problems.append("total: %r" % changes(text))
+
+
+JAVA = """
+public class Objects {
+    public static void main(String[] args) throws Exception {
+        byte[][] kept = new byte[400][];
+        for (int i = 0; i < kept.length; i++)
+            kept[i] = new byte[100000];
+        System.out.println("ready");
+        System.in.read();
+        System.out.println(kept.length);
+    }
+}
+"""
+COLLECTORS = {"Serial": 1, "Parallel": 1, "G1": 1, "Shenandoah": 1, "Z": 3}
+
+
+def java(b, collector):
+    child = b.start("java", "-XX:+Use%sGC" % collector, "-Xms48m", "-Xmx256m", "-XX:TieredStopAtLevel=1", b.dir + "/Objects.java")
+    if child.stdout.readline().strip() != "ready":
+        b.notes.append("no collector %s here" % collector)
+        return None
+    return child
+
+
+@test
+def java_objects_have_a_category(b):
+    if not shutil.which("java"):
+        raise cases.Skip("java is not installed")
+    b.write("Objects.java", JAVA)
+    children = {collector: java(b, collector) for collector in COLLECTORS}
+    if not any(children.values()):
+        raise cases.Skip("java does not run here, or cannot compile")
+    for collector, child in children.items():
+        if not child:
+            continue
+        document = b.json("meminfo", child.pid)
+        row = ([r for r in document["categories"] if r["kind"] == "Java Heap"] or [{"pss_bytes": 0}])[0]
+        if not 40000000 <= row["pss_bytes"] <= 220 << 20:
+            b.problems.append("%s: Java Heap has %d bytes, of 40 MB of objects" % (collector, row["pss_bytes"]))
+        b.expect(collector + ": summary", document["summary"]["rows"][0]["name"], "Java Heap")
+        views = COLLECTORS[collector]
+        b.expect(collector + ": warnings", document["warnings"], [] if views == 1 else [
+            "the Java heap is mapped %d times (ZGC): Rss counts its pages each time and calls them shared, Pss counts them once"
+            % views])
+        rows = b.json("maps", child.pid, "--by=mapping")["rows"]
+        b.expect(collector + ": mappings", any(r["kind"] == "Java Heap" and r["rss_bytes"] for r in rows), True)
+        b.good("maps", child.pid, "--raw", "-o", "before")
+        text = b.good("maps", child.pid, "--since=before", "--by=kind").stdout
+        b.expect(collector + ": both sides by the VM", "(gone)" in text or "(new)" in text, False)
 
 
 @test
@@ -557,6 +736,12 @@ def what_meminfo_cannot_do_is_told(b):
              "'memtrack meminfo --help'\n"),
             (("--all", "--watch=1s"), 2, "memtrack: meminfo: --watch is for one process; see 'memtrack meminfo --help'\n"),
             (("1", "--watch=1ms"), 2, "memtrack: meminfo: --watch needs 10ms or more; see 'memtrack meminfo --help'\n"),
+            (("--all", "--since=x"), 2, "memtrack: meminfo: --since is for one process or FILE, and goes not with --watch; see "
+             "'memtrack meminfo --help'\n"),
+            (("maps", "--since=maps"), 1, "memtrack: '%s' is a maps text: it tells addresses, not how much memory is used; "
+             "'memtrack maps' shows it\n" % "maps"),
+            ((b.write("ram", "MemTotal: 9 kB\nMemFree: 1 kB\n"), "--since=maps"), 1, "memtrack: --since compares processes: '%s/ram' "
+             "is a text of /proc/meminfo\n" % b.dir),
             (("1", "--readings=3"), 2, "memtrack: meminfo: --readings is for --watch; see 'memtrack meminfo --help'\n")):
         done = b.run("meminfo", *args)
         b.expect(args, (done.returncode, done.stdout, done.stderr), (status, "", why))

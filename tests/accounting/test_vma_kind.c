@@ -127,6 +127,40 @@ static void versioned_libraries_and_the_executable_are_code(void **state)
 	done(&f);
 }
 
+static void java_objects_are_where_the_vm_says(void **state)
+{
+	static const struct expected list[] = {
+		/* merged with something larger: counts as a whole */
+		{"c0000000-e0001000 rw-p 00000000 00:00 0", MT_VMA_UNKNOWN, NULL},
+		{"e0001000-e5000000 rw-p 00000000 00:00 0", MT_VMA_DALVIK_HEAP, "Java heap"},
+		{"e5000000-ffe00000 ---p 00000000 00:00 0", MT_VMA_DALVIK_HEAP, NULL},
+		{"ffe00000-100000000 rw-p 00c77000 08:01 9  /jvm/classes.jsa", MT_VMA_DALVIK_HEAP,
+		 NULL},
+		{"100000000-100001000 rw-p 00000000 00:00 0", MT_VMA_UNKNOWN, NULL},
+		{"7f0000000000-7f0000010000 r-xp 00000000 08:01 7  /jvm/libjvm.so", MT_VMA_SO, ""},
+	};
+	static const struct expected zgc[] = {
+		{"40000000000-40004200000 rw-s 00000000 00:01 10  /memfd:java_heap (deleted)",
+		 MT_VMA_DALVIK_HEAP, "Java heap, a memory file"},
+		{"80000000000-80004200000 rw-s 00000000 00:01 10  /memfd:java_heap (deleted)",
+		 MT_VMA_DALVIK_HEAP, NULL},
+		{"7f0000000000-7f0000010000 rw-s 00000000 00:01 7  /memfd:java (deleted)",
+		 MT_VMA_SHARED, NULL},
+	};
+	struct fixture f = {0};
+
+	CHECK(list, .java_start = 0xe0000000, .java_end = 0x100000000);
+	CHECK(zgc);
+	make(&f, "40000000000-40000200000 rw-s 00000000 00:01 10  /memfd:java_heap (deleted)\n"
+		 "40000200000-40000400000 rw-s 00200000 00:01 10  /memfd:java_heap (deleted)\n"
+		 "80000000000-80000200000 rw-s 00000000 00:01 10  /memfd:java_heap (deleted)\n"
+		 "80000200000-80000400000 rw-s 00200000 00:01 10  /memfd:java_heap (deleted)\n");
+	assert_int_equal(mt_java_heap_views(&f.s), 2);
+	assert_string_equal(mt_vma_kind_name(f.label[0].kind, MT_VMA_LINUX), "Java Heap");
+	assert_string_equal(mt_vma_kind_name(f.label[0].kind, MT_VMA_ANDROID), "Dalvik Heap");
+	done(&f);
+}
+
 static void other_rules_of_desktop_linux(void **state)
 {
 	static const struct expected list[] = {
@@ -609,6 +643,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(heap_stack_and_a_library_with_its_bss),
 		cmocka_unit_test(versioned_libraries_and_the_executable_are_code),
+		cmocka_unit_test(java_objects_are_where_the_vm_says),
 		cmocka_unit_test(other_rules_of_desktop_linux),
 		cmocka_unit_test(arenas_of_glibc_are_known_by_their_shape),
 		cmocka_unit_test(stacks_of_threads),

@@ -6,7 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "target/image.h"
+#include "target/account.h"
+#include "target/smaps_core.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
@@ -49,6 +50,27 @@ static void look_at_modules(struct mt_image *im)
 	}
 }
 
+/* Each mapping is in one category, and no more of it is in the file than it has addresses. */
+static void sort_mappings(struct mt_image *im)
+{
+	struct mt_vma_facts facts = {.rules = MT_VMA_LINUX};
+	struct mt_vma_label *labels;
+	struct mt_smaps s;
+	struct mt_java java;
+	size_t count;
+
+	mt_image_mappings(im, &count);
+	if (mt_smaps_of_core(im, &s) || s.count != count || mt_java_find_in(im, &s, &java) ||
+	    mt_vma_classify(&s, &facts, &labels))
+		abort();
+	for (size_t i = 0; i < s.count; i++)
+		if (s.mapping[i].sum.bytes[MT_SMAPS_DUMPED] > s.mapping[i].sum.size_bytes ||
+		    labels[i].kind >= MT_VMA_KINDS)
+			abort();
+	free(labels);
+	mt_smaps_done(&s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -68,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 
 		look_at_mappings(im);
 		look_at_modules(im);
+		sort_mappings(im);
 		t = mt_image_threads(im, &count);
 		for (size_t i = 0; i < count; i++)
 			if (t[i].vector_bytes > sizeof(t[i].vector))

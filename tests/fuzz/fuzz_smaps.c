@@ -3,7 +3,7 @@
  * Any bytes as a text of smaps, maps or smaps_rollup, and as the memory of its process: categories
  * are complete, rows add up, all three formats can be written.
  */
-#include "report/maps.h"
+#include "report/meminfo.h"
 #include "target/account.h"
 
 #include <stdlib.h>
@@ -61,6 +61,28 @@ static void write_all(const struct mt_smaps *s, const struct mt_account *a, bool
 	}
 }
 
+/* The same as categories with a summary. */
+static void write_meminfo(const struct mt_smaps *s, const struct mt_account *a,
+			  const struct mt_account_app *app, bool has_old)
+{
+	struct mt_smaps_sum total;
+
+	mt_smaps_total(s, &total);
+	for (int format = MT_MAPS_TEXT; format <= MT_MAPS_CSV; format++) {
+		struct mt_buf out = {0};
+		struct mt_meminfo_view v = {.name = "x", .a = a, .app = app, .total = &total};
+
+		if (has_old) {
+			v.old_name = "y";
+			v.old_app = app;
+			v.old_total = &total;
+		}
+		must(!mt_meminfo_process(&v, (enum mt_maps_format)format, &out));
+		must(out.len && out.data[out.len - 1] == '\n');
+		mt_buf_done(&out);
+	}
+}
+
 static void account(const struct mt_smaps *s, const struct mt_vma_facts *f, enum mt_account_by by)
 {
 	struct mt_vma_label *labels;
@@ -72,11 +94,13 @@ static void account(const struct mt_smaps *s, const struct mt_vma_facts *f, enum
 	must_add_up(&a);
 	mt_account_sort(&a, MT_ACCOUNT_RSS);
 	write_all(s, &a, false);
+	mt_account_summary(s, labels, &app);
+	write_meminfo(s, &a, &app, false);
 	must(!mt_account_make(s, labels, mt_vma_rules_of(s, f->rules), by, &old));
 	must(!mt_account_compare(&a, &old));
 	mt_account_sort(&a, MT_ACCOUNT_PSS);
 	write_all(s, &a, true);
-	mt_account_summary(s, labels, &app);
+	write_meminfo(s, &a, &app, true);
 	mt_account_done(&a);
 	mt_account_done(&old);
 	free(labels);
@@ -97,6 +121,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 		{.rules = MT_VMA_LINUX,
 		 .sp = sp,
 		 .sp_count = MT_ARRAY_LEN(sp),
+		 .java_start = 0x7f0000000000,
+		 .java_end = 0x7f0000000000 + (size_bytes << 12),
 		 .read = read_bytes,
 		 .context = &in},
 	};
@@ -114,6 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 	}
 	must(s.count > 0);
 	mt_smaps_tell_doubts(&s, ignore, NULL);
+	must(mt_java_heap_views(&s) <= s.count);
 	for (size_t i = 0; i < MT_ARRAY_LEN(facts); i++)
 		for (int by = MT_ACCOUNT_OBJECT; by <= MT_ACCOUNT_KIND; by++)
 			account(&s, &facts[i], (enum mt_account_by)by);
