@@ -204,8 +204,10 @@ static size_t read_contents(void *context, uint64_t address, void *to, size_t by
 
 static int find_leaks(struct search *s, struct mt_err *err)
 {
-	int code = mt_leak_search_open(&s->s, err);
+	int code;
 
+	s->s.wants_cost = true;
+	code = mt_leak_search_open(&s->s, err);
 	if (!code && s->s.note.text[0])
 		mt_complain("%s", s->s.note.text);
 	if (!code)
@@ -273,6 +275,7 @@ static int write_report(struct search *s, struct mt_buf *out, struct mt_err *err
 	struct mt_leaks_report r = {
 		.find = &s->s.find,
 		.facts = &s->s.facts,
+		.cost = &s->s.cost,
 		.name = s->operand,
 		.is_table = s->s.is_table,
 		.top = o->top != UINT64_MAX ? o->top

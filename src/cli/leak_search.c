@@ -29,7 +29,14 @@ static int open_image(struct mt_leak_search *s, struct mt_err *err)
 	int code = s->pid ? mt_image_open_process(s->pid, MT_IMAGE_COPY, &s->im, &s->note)
 			  : mt_image_open_core(s->core, &s->im, &s->note);
 
-	return code ? mt_err_set(err, code, "%s", s->note.text) : 0;
+	if (code)
+		return mt_err_set(err, code, "%s", s->note.text);
+	if (mt_image_facts(s->im)->cut_bytes)
+		return mt_err_set(err, -EBADMSG,
+				  "%s, and all that only they point to would count as lost: the "
+				  "search needs the whole core file",
+				  s->note.text);
+	return 0;
 }
 
 static int check_state(const struct mt_leak_search *s, const struct mt_profile *p,
@@ -49,6 +56,8 @@ int mt_leak_search_open(struct mt_leak_search *s, struct mt_err *err)
 	struct mt_profile *after = NULL;
 	int code = 0;
 
+	if (s->pid && s->wants_cost)
+		mt_copy_cost_measure(&s->cost);
 	if (s->state && s->pid && !s->is_quiet)
 		code = mt_mtk_read_addresses(s->state, &before, err);
 	if (!code)
@@ -96,6 +105,8 @@ void mt_leak_search_let_go(struct mt_leak_search *s)
 {
 	s->facts = *mt_image_facts(s->im);
 	s->facts.program = "";
+	if (s->wants_cost)
+		mt_copy_cost_count(&s->cost, &s->facts);
 	mt_image_close(s->im);
 	s->im = NULL;
 }

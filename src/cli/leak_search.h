@@ -6,6 +6,7 @@
 
 #include "cli/load.h"
 #include "reach/find.h"
+#include "target/copy_cost.h"
 
 struct mt_leak_search {
 	pid_t pid;        /* 0: a core file */
@@ -13,9 +14,11 @@ struct mt_leak_search {
 	char *state;      /* owned: path of the state file, NULL: the process is not tracked */
 	void (*on_image)(void *context); /* called when the image is made; NULL: nothing is */
 	void *context;
+	bool wants_cost; /* of the copy: measured and counted, in `cost` */
 	bool is_quiet; /* nothing is allocated or freed meanwhile: it has one thread, which waits */
 	struct mt_image *im;
 	struct mt_image_facts facts; /* when all was read */
+	struct mt_copy_cost cost;
 	struct mt_err note;     /* with a text: why no copy could be made, or what a core lacks */
 	struct mt_known *known; /* owned */
 	size_t knowns;

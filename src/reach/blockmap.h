@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 enum { MT_BLOCKMAP_NONE = UINT32_MAX, MT_BLOCKMAP_LG_GRANULE = 8, MT_BLOCKMAP_LG_TABLE = 28 };
+enum { MT_BLOCKMAP_COUNTED = 4 }; /* blocks that are looked at at once */
 enum { MT_BLOCKMAP_BLOCKS_MAX = 1u << 30 };
 
 struct mt_blockmap {
@@ -50,18 +51,34 @@ static inline const uint32_t *mt_blockmap_entry(const struct mt_blockmap *m, uin
 	return t ? t + mt_blockmap_slot(address) : NULL;
 }
 
-/* The index of the block that holds an address that may be, or MT_BLOCKMAP_NONE. */
+/* The index of the block that holds an address, or MT_BLOCKMAP_NONE; entry: what lies there. */
+static inline uint32_t mt_blockmap_seek(const struct mt_blockmap *m, uint32_t entry,
+					uint64_t address)
+{
+	uint32_t i = entry - 1;
+
+	if (!entry)
+		return MT_BLOCKMAP_NONE;
+	/* which of four blocks it is depends on chance: counted, as a branch would be guessed wrong
+	 */
+	if (i + (size_t)MT_BLOCKMAP_COUNTED <= m->count) {
+		const struct mt_range *b = &m->block[i];
+
+		i += (uint32_t)(b[0].end <= address) + (uint32_t)(b[1].end <= address) +
+		     (uint32_t)(b[2].end <= address) + (uint32_t)(b[3].end <= address);
+	}
+	/* ends: the last block ends behind every address that may be */
+	while (m->block[i].end <= address)
+		i++;
+	return m->block[i].start <= address ? i : (uint32_t)MT_BLOCKMAP_NONE;
+}
+
+/* The same of an address that may be. */
 static inline uint32_t mt_blockmap_find(const struct mt_blockmap *m, uint64_t address)
 {
 	const uint32_t *entry = mt_blockmap_entry(m, address);
-	uint32_t i;
 
-	if (!entry || !*entry)
-		return MT_BLOCKMAP_NONE;
-	/* ends: the last block ends behind every address that may be */
-	for (i = *entry - 1; m->block[i].end <= address; i++)
-		;
-	return m->block[i].start <= address ? i : (uint32_t)MT_BLOCKMAP_NONE;
+	return mt_blockmap_seek(m, entry ? *entry : 0, address);
 }
 
 #endif

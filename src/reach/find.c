@@ -75,7 +75,9 @@ static bool add_block(struct mt_find *f, uint64_t address, uint64_t bytes, uint6
 		return false;
 	f->block[f->blocks] = (struct mt_range){address, end};
 	f->bytes[f->blocks] = bytes;
-	f->stack[f->blocks++] = stack;
+	if (stack)
+		f->stack[f->blocks] = stack; /* pages of zeros take no memory */
+	f->blocks++;
 	f->block_bytes += bytes;
 	return true;
 }
@@ -187,6 +189,9 @@ static int take_heap(struct maker *m)
 		if (is_loaders && hold(m, m->f->blocks - 1))
 			return -ENOMEM;
 	}
+	free(m->f->heap.blocks); /* they are all taken: there may be very many */
+	m->f->heap.blocks = NULL;
+	m->f->heap.block_count = 0;
 	return 0;
 }
 
@@ -312,14 +317,14 @@ static int walk_heap(struct maker *m, struct mt_err *err)
 
 /* ---- memory ---- */
 
-/* For marking: what is absent is zero, and costs no read. */
+/* For marking, by several threads: what is absent is zero, and costs no read. */
 static size_t read_memory(void *context, uint64_t address, void *to, size_t bytes)
 {
 	struct maker *m = context;
 	int64_t at = mt_range_find(m->absent.item, m->absent.count, address);
 
 	if (at == MT_RANGE_NONE || m->absent.item[at].end - address < bytes)
-		return mt_image_read(m->im, address, to, bytes);
+		return mt_image_read_at_once(m->im, address, to, bytes);
 	memset(to, 0, bytes);
 	return bytes;
 }

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-/* Copies bytes: how many, from the first on, could be read. One call at a time. */
+/* Copies bytes: how many, from the first on, could be read. Threads call it at the same time. */
 typedef size_t mt_mark_read(void *context, uint64_t address, void *to, size_t bytes);
 
 enum mt_mark_flags {

@@ -8,6 +8,7 @@
 #include "core/cc.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 void mt_ranges_done(struct mt_ranges *r)
 {
@@ -38,13 +39,23 @@ static int by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
+static bool is_sorted(const struct mt_ranges *r)
+{
+	for (size_t i = 1; i < r->count; i++)
+		if (r->item[i].start < r->item[i - 1].start)
+			return false;
+	return true;
+}
+
 void mt_ranges_tidy(struct mt_ranges *r)
 {
 	size_t kept = 0;
 
 	if (!r->count)
 		return;
-	qsort(r->item, r->count, sizeof(*r->item), by_start);
+	/* often nothing is to be done, and sorting would take as much memory again */
+	if (!is_sorted(r))
+		qsort(r->item, r->count, sizeof(*r->item), by_start);
 	for (size_t i = 1; i < r->count; i++) {
 		if (r->item[i].start <= r->item[kept].end)
 			r->item[kept].end = MT_MAX(r->item[kept].end, r->item[i].end);

@@ -58,6 +58,24 @@ static int add_all(struct mt_ranges *to, const struct mt_range *item, size_t cou
 	return 0;
 }
 
+/* Blocks that do not lie in the heap, which is left out as a whole: there may be very many. */
+static int add_blocks_outside(struct mt_ranges *to, const struct mt_roots_input *in)
+{
+	size_t h = 0;
+
+	for (size_t i = 0; i < in->blocks; i++) {
+		const struct mt_range *b = &in->block[i];
+
+		while (h < in->heaps && in->heap[h].end <= b->start)
+			h++;
+		if (h < in->heaps && in->heap[h].start <= b->start && b->end <= in->heap[h].end)
+			continue;
+		if (mt_ranges_add(to, b->start, b->end))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 /* Takes over what is new in a set, for one kind. The set is empty then. */
 static int commit(struct finder *f, enum mt_roots_kind kind, struct mt_ranges *set,
 		  const struct mt_ranges *never)
@@ -278,19 +296,18 @@ static int find_tls(struct finder *f)
 
 static int find_in_use(struct finder *f)
 {
-	struct mt_ranges set = {0}, never = {0};
+	const struct mt_ranges none = {0};
+	struct mt_ranges set = {0};
 	int code = add_all(&set, f->in->in_use, f->in->in_uses);
 
 	/* they lie in the heap, so that this is no reason to leave them out */
 	if (!code)
-		code = add_all(&never, f->in->block, f->in->blocks);
+		code = mt_ranges_subtract(&set, f->in->block, f->in->blocks);
 	if (!code)
-		code = add_all(&never, f->in->own, f->in->owns);
-	mt_ranges_tidy(&never);
+		code = mt_ranges_subtract(&set, f->in->own, f->in->owns);
 	if (!code)
-		code = commit(f, MT_ROOTS_HEAP, &set, &never);
+		code = commit(f, MT_ROOTS_HEAP, &set, &none);
 	mt_ranges_done(&set);
-	mt_ranges_done(&never);
 	return code;
 }
 
@@ -360,7 +377,7 @@ int mt_roots_find(const struct mt_roots_input *in, struct mt_roots *ret_roots)
 	mt_auto(mt_roots) struct mt_roots roots = {0};
 	mt_auto(finder) struct finder f = {.in = in, .roots = &roots};
 
-	if (add_all(&f.never, in->block, in->blocks) || add_all(&f.never, in->heap, in->heaps) ||
+	if (add_blocks_outside(&f.never, in) || add_all(&f.never, in->heap, in->heaps) ||
 	    add_all(&f.never, in->own, in->owns) || find_unreadable(&f))
 		return -ENOMEM;
 	mt_ranges_tidy(&f.never);

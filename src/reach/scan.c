@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads take pieces one after the other; each piece has its own list of edges, so that the
- * result does not depend on who was first. One thread reads at a time, while others look at what
- * they have read. Most words are no pointers: those that may be are collected, so that the tables
- * for many of them are fetched at once.
+ * result does not depend on who was first. Most words are no pointers: those that may be are
+ * collected, so that the memory that the answers for many of them lie in is fetched at once: first
+ * the entries of the map, then the ranges that these lead to.
  */
 
 #include "reach/scan.h"
@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAGE_BYTES = 4096, WORD_BYTES = 8, BATCH = 128, THREADS_MAX = 4 };
+enum { PAGE_BYTES = 4096, WORD_BYTES = 8, THREADS_MAX = 4 };
+enum { BATCH = 128, STRIDE = 64 }; /* candidates that are looked up at once; words between counts */
 #define TOP_BYTE_MASK (UINT64_MAX >> 8)
 #define LOW_BITS_MASK 7u
 
@@ -91,15 +92,9 @@ static int cut(struct mt_scan *s, const struct mt_range *range, size_t count, bo
 
 /* ---- words ---- */
 
-uint32_t mt_scan_word(const struct mt_blockmap *m, uint64_t word, uint32_t flags)
+/* What a word in block i, or in none, counts as. */
+static uint32_t edge_of(const struct mt_blockmap *m, uint32_t i, uint64_t word, uint32_t flags)
 {
-	uint32_t i;
-
-	if (flags & MT_MARK_TOP_BYTE)
-		word &= TOP_BYTE_MASK;
-	if (!mt_blockmap_may_be(m, word))
-		return MT_BLOCKMAP_NONE;
-	i = mt_blockmap_find(m, word);
 	if (i == MT_BLOCKMAP_NONE || word == m->block[i].start)
 		return i;
 	if (flags & MT_MARK_LOW_BITS && (word & ~(uint64_t)LOW_BITS_MASK) == m->block[i].start)
@@ -107,14 +102,27 @@ uint32_t mt_scan_word(const struct mt_blockmap *m, uint64_t word, uint32_t flags
 	return flags & MT_MARK_INTERIOR ? i | MT_SCAN_INSIDE : (uint32_t)MT_BLOCKMAP_NONE;
 }
 
+uint32_t mt_scan_word(const struct mt_blockmap *m, uint64_t word, uint32_t flags)
+{
+	if (flags & MT_MARK_TOP_BYTE)
+		word &= TOP_BYTE_MASK;
+	if (!mt_blockmap_may_be(m, word))
+		return MT_BLOCKMAP_NONE;
+	return edge_of(m, mt_blockmap_find(m, word), word, flags);
+}
+
 struct scanner {
 	struct mt_scan *scan;
-	pthread_mutex_t *read_lock; /* also guards next, failed */
+	pthread_mutex_t *lock; /* guards next, has_failed */
 	size_t *next;
 	bool *has_failed; /* no memory: all stop */
 	uint8_t *window;  /* owned; MT_SCAN_WINDOW_BYTES */
-	uint64_t candidate[BATCH];
+	/* words of the present piece that may be pointers, and the ranges in it that they lie in */
+	uint64_t candidate[BATCH + STRIDE];
+	uint32_t place[BATCH + STRIDE];
 	size_t candidates;
+	uint32_t range; /* whose edges are listed at present */
+	uint32_t last;  /* the last one of these */
 };
 
 static int add_edge(struct mt_mark_piece *p, uint32_t edge)
@@ -131,51 +139,93 @@ static int add_edge(struct mt_mark_piece *p, uint32_t edge)
 	return 0;
 }
 
-/* Looks the collected words up. source: the block they lie in, MT_BLOCKMAP_NONE: none. */
-static int look_up(struct scanner *s, struct mt_mark_piece *p, uint32_t source)
+/* The edges of all ranges before this one are complete. */
+static void enter_range(struct scanner *s, struct mt_mark_piece *p, uint32_t range)
+{
+	for (; s->range < range; s->range++) {
+		if (p->is_blocks)
+			p->end[s->range] = (uint32_t)p->edges;
+		s->last = MT_BLOCKMAP_NONE;
+	}
+}
+
+/* Where the answers for the collected words lie, and fetches what they lead to. */
+static void fetch(const struct scanner *s, const uint32_t *entry[BATCH + STRIDE])
+{
+	static const uint32_t none = 0;
+	const struct mt_blockmap *m = &s->scan->map;
+
+	for (size_t i = 0; i < s->candidates; i++) {
+		entry[i] = mt_blockmap_entry(m, s->candidate[i]);
+		if (!entry[i])
+			entry[i] = &none;
+		__builtin_prefetch(entry[i]);
+	}
+	for (size_t i = 0; i < s->candidates; i++)
+		if (*entry[i]) {
+			__builtin_prefetch(&m->block[*entry[i] - 1]);
+			__builtin_prefetch(&m->block[*entry[i] - 1 + MT_BLOCKMAP_COUNTED - 1].end);
+		}
+}
+
+/* Looks the collected words up. */
+static int look_up(struct scanner *s, struct mt_mark_piece *p)
 {
 	const struct mt_blockmap *m = &s->scan->map;
-	uint32_t last = MT_BLOCKMAP_NONE;
+	const uint32_t *entry[BATCH + STRIDE];
 
+	fetch(s, entry);
 	for (size_t i = 0; i < s->candidates; i++) {
-		const uint32_t *entry = mt_blockmap_entry(m, s->candidate[i]);
+		uint64_t word = s->candidate[i];
+		uint32_t edge =
+			edge_of(m, mt_blockmap_seek(m, *entry[i], word), word, s->scan->in->flags);
 
-		if (entry)
-			__builtin_prefetch(entry);
-	}
-	for (size_t i = 0; i < s->candidates; i++) {
-		uint32_t edge = mt_scan_word(m, s->candidate[i], s->scan->in->flags);
-
+		enter_range(s, p, s->place[i]);
+		if (edge == MT_BLOCKMAP_NONE || edge == s->last)
+			continue;
 		/* a block does not hold itself */
-		if (edge == MT_BLOCKMAP_NONE || edge == last || (edge & ~MT_SCAN_INSIDE) == source)
+		if (p->is_blocks && (edge & ~MT_SCAN_INSIDE) == p->first + s->place[i])
 			continue;
 		if (add_edge(p, edge))
 			return -ENOMEM;
-		last = edge;
+		s->last = edge;
 	}
 	s->candidates = 0;
 	return 0;
 }
 
-/* All words of `bytes` bytes. */
-static int scan_bytes(struct scanner *s, struct mt_mark_piece *p, const uint8_t *data, size_t bytes,
-		      uint32_t source)
+/* `words` words, of those that begin `step` bytes apart: whether one may be a pointer is chance. */
+static void collect(struct scanner *s, const uint8_t *data, size_t words, size_t step,
+		    uint64_t mask, uint32_t range)
 {
-	const struct mt_blockmap *m = &s->scan->map;
+	uint64_t low = s->scan->map.low, span = s->scan->map.span, word;
+	size_t n = s->candidates;
+
+	for (size_t i = 0; i < words; i++) {
+		memcpy(&word, data + i * step, sizeof(word));
+		word &= mask;
+		s->candidate[n] = word;
+		s->place[n] = range;
+		n += word - low < span;
+	}
+	s->candidates = n;
+}
+
+/* All words of `bytes` bytes of a range. */
+static int scan_bytes(struct scanner *s, struct mt_mark_piece *p, const uint8_t *data, size_t bytes,
+		      uint32_t range)
+{
 	uint32_t flags = s->scan->in->flags;
 	size_t step = flags & MT_MARK_UNALIGNED ? 1 : WORD_BYTES;
-	uint64_t mask = flags & MT_MARK_TOP_BYTE ? TOP_BYTE_MASK : UINT64_MAX, word;
+	uint64_t mask = flags & MT_MARK_TOP_BYTE ? TOP_BYTE_MASK : UINT64_MAX;
+	size_t words = bytes < WORD_BYTES ? 0 : (bytes - WORD_BYTES) / step + 1;
 
-	for (size_t at = 0; at + WORD_BYTES <= bytes; at += step) {
-		memcpy(&word, data + at, sizeof(word));
-		word &= mask;
-		if (MT_LIKELY(!mt_blockmap_may_be(m, word)))
-			continue;
-		s->candidate[s->candidates++] = word;
-		if (s->candidates == BATCH && look_up(s, p, source))
+	for (size_t at = 0; at < words; at += STRIDE) {
+		collect(s, data + at * step, MT_MIN(words - at, (size_t)STRIDE), step, mask, range);
+		if (s->candidates >= BATCH && look_up(s, p))
 			return -ENOMEM;
 	}
-	return look_up(s, p, source);
+	return 0;
 }
 
 /* ---- windows ---- */
@@ -221,8 +271,6 @@ static void begin_range(struct walk *w, uint64_t align)
 
 static void end_range(struct walk *w, uint64_t align)
 {
-	if (w->p->is_blocks)
-		w->p->end[w->range] = (uint32_t)w->p->edges;
 	if (++w->range < w->p->ranges)
 		begin_range(w, align);
 }
@@ -238,10 +286,9 @@ static int scan_window(struct scanner *s, struct walk *w, uint64_t base, size_t 
 
 	while (w->range < w->p->ranges && w->at < limit) {
 		uint64_t end = end_of(w->p, w->range), stop = MT_MIN(end, limit);
-		uint32_t source =
-			w->p->is_blocks ? w->p->first + w->range : (uint32_t)MT_BLOCKMAP_NONE;
 
-		if (scan_bytes(s, w->p, s->window + (w->at - base), (size_t)(stop - w->at), source))
+		if (scan_bytes(s, w->p, s->window + (w->at - base), (size_t)(stop - w->at),
+			       w->range))
 			return -ENOMEM;
 		if (stop == end) {
 			w->p->scanned_bytes += end - w->at;
@@ -285,16 +332,16 @@ static int scan_piece(struct scanner *s, struct mt_mark_piece *p)
 		if (!p->end)
 			return -ENOMEM;
 	}
+	s->candidates = 0;
+	s->range = 0;
+	s->last = MT_BLOCKMAP_NONE;
 	begin_range(&w, align);
 	while (w.range < p->ranges) {
 		uint64_t base = w.at;
 		size_t bytes = window_bytes(&w), got = 0;
 
-		if (bytes) {
-			pthread_mutex_lock(s->read_lock);
+		if (bytes)
 			got = in->read(in->context, base, s->window, bytes);
-			pthread_mutex_unlock(s->read_lock);
-		}
 		if (scan_window(s, &w, base, got))
 			return -ENOMEM;
 		if (bytes && got < bytes)
@@ -302,6 +349,9 @@ static int scan_piece(struct scanner *s, struct mt_mark_piece *p)
 		else if (!bytes)
 			end_range(&w, align);
 	}
+	if (look_up(s, p))
+		return -ENOMEM;
+	enter_range(s, p, p->ranges);
 	return 0;
 }
 
@@ -311,10 +361,10 @@ static struct mt_mark_piece *next_piece(struct scanner *s)
 {
 	struct mt_mark_piece *p = NULL;
 
-	pthread_mutex_lock(s->read_lock);
+	pthread_mutex_lock(s->lock);
 	if (!*s->has_failed && *s->next < s->scan->pieces)
 		p = &s->scan->piece[(*s->next)++];
-	pthread_mutex_unlock(s->read_lock);
+	pthread_mutex_unlock(s->lock);
 	return p;
 }
 
@@ -339,9 +389,9 @@ static void *scan_pieces(void *user)
 
 	while ((p = next_piece(s))) {
 		if (scan_piece(s, p)) {
-			pthread_mutex_lock(s->read_lock);
+			pthread_mutex_lock(s->lock);
 			*s->has_failed = true;
-			pthread_mutex_unlock(s->read_lock);
+			pthread_mutex_unlock(s->lock);
 		}
 		shrink(p);
 	}
@@ -366,7 +416,7 @@ static int scan_all(struct mt_scan *s)
 
 	for (; ready < wanted; ready++) {
 		scanner[ready] = (struct scanner){
-			.scan = s, .read_lock = &lock, .next = &next, .has_failed = &has_failed};
+			.scan = s, .lock = &lock, .next = &next, .has_failed = &has_failed};
 		scanner[ready].window = mt_alloc(MT_SCAN_WINDOW_BYTES);
 		if (!scanner[ready].window)
 			break;

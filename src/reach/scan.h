@@ -10,8 +10,8 @@
 enum {
 	MT_SCAN_PIECE_BYTES = 4 << 20,
 	MT_SCAN_PIECE_RANGES = 1 << 16,
-	MT_SCAN_WINDOW_BYTES = 1 << 20,
-	MT_SCAN_GAP_BYTES = 4096, /* between ranges that are read at once */
+	MT_SCAN_WINDOW_BYTES = 256 << 10, /* stays in the cache while it is looked at */
+	MT_SCAN_GAP_BYTES = 4096,         /* between ranges that are read at once */
 };
 #define MT_SCAN_INSIDE (1u << 31) /* in an edge: the pointer is to no start */
 

@@ -177,6 +177,40 @@ static const char *source_word(enum mt_image_source source)
 	return words[source];
 }
 
+/* A time that is measured on few pages: two digits of it are true. */
+static uint64_t about(uint64_t pages, uint64_t ns)
+{
+	uint64_t sum = pages * ns, unit = 1;
+
+	while (sum / unit >= 100)
+		unit *= 10;
+	return sum / unit * unit;
+}
+
+/* What the copy cost the process after it went on, and may cost it yet. */
+static void add_cost(const struct mt_leaks_report *r, struct mt_buf *out)
+{
+	const struct mt_copy_cost *c = r->cost;
+	char text[4][MT_UNITS_TEXT_MAX];
+	uint64_t pages, left;
+
+	if (!c || !c->is_known)
+		return;
+	pages = c->copied_bytes / r->facts->page_bytes;
+	left = c->kept_bytes / r->facts->page_bytes;
+	mt_buf_printf(out, "copy on write: %s page%s, %s, copied because it wrote to %s",
+		      mt_units_count(pages, text[0]), plural(pages),
+		      mt_units_size(c->copied_bytes, text[1]), pages == 1 ? "it" : "them");
+	if (pages && c->copied_ns)
+		mt_buf_printf(out, ", about %s of its time",
+			      mt_units_time(about(pages, c->copied_ns), text[2]));
+	if (c->kept_ns)
+		mt_buf_printf(out, "; the next write to each of %s others costs %s, once",
+			      mt_units_count(left, text[2]),
+			      mt_units_time(about(1, c->kept_ns), text[3]));
+	mt_buf_addc(out, '\n');
+}
+
 static void add_how(const struct mt_leaks_report *r, struct mt_buf *out)
 {
 	const struct mt_find *f = r->find;
@@ -198,6 +232,7 @@ static void add_how(const struct mt_leaks_report *r, struct mt_buf *out)
 	mt_buf_printf(out, "scanned %s in %s (%s/s)\n", mt_units_size(scanned_bytes(f), text[0]),
 		      mt_units_time(f->mark.scan_ns, text[1]),
 		      mt_units_size((uint64_t)((double)scanned_bytes(f) / seconds), text[2]));
+	add_cost(r, out);
 	mt_buf_adds(out, "roots:");
 	for (int i = 0; i < MT_ROOTS_KINDS; i++) {
 		static const char *const names[] = {"of globals", "of stacks",
@@ -375,6 +410,18 @@ static void json_roots(struct mt_json *j, const struct mt_find *f)
 	mt_json_close(j, '}');
 }
 
+static void json_cost(struct mt_json *j, const struct mt_copy_cost *c)
+{
+	if (!c || !c->is_known)
+		return;
+	mt_json_open(j, "copy_on_write", '{');
+	mt_json_u64(j, "copied_bytes", c->copied_bytes);
+	mt_json_u64(j, "kept_bytes", c->kept_bytes);
+	mt_json_u64(j, "ns_per_copied_page", c->copied_ns);
+	mt_json_u64(j, "ns_per_kept_page", c->kept_ns);
+	mt_json_close(j, '}');
+}
+
 static void json_head(struct mt_json *j, const struct mt_leaks_report *r)
 {
 	const struct mt_find *f = r->find;
@@ -391,6 +438,7 @@ static void json_head(struct mt_json *j, const struct mt_leaks_report *r)
 	}
 	mt_json_u64(j, "scanned_bytes", scanned_bytes(f));
 	mt_json_u64(j, "scan_ns", f->mark.scan_ns);
+	json_cost(j, r->cost);
 	json_roots(j, f);
 	mt_json_open(j, "warnings", '[');
 	tell_all(r, json_warning, j);

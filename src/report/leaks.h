@@ -9,14 +9,16 @@
 
 #include "reach/find.h"
 #include "report/report.h"
+#include "target/copy_cost.h"
 
 enum { MT_LEAKS_CONTENTS_MAX = 32 };
 
 struct mt_leaks_report {
 	const struct mt_find *find; /* borrowed, as all below */
 	const struct mt_image_facts *facts;
-	const char *name; /* of the process or core file */
-	bool is_table;    /* the blocks are those of the tracker's table */
+	const struct mt_copy_cost *cost; /* of the copy; NULL: is not told */
+	const char *name;                /* of the process or core file */
+	bool is_table;                   /* the blocks are those of the tracker's table */
 	/* call stacks: the stack of a block is a site of the first profile. NULL: none are known */
 	const struct mt_report *sites;
 	uint64_t top;   /* leaks that are listed; 0: all */

@@ -29,6 +29,7 @@ struct mt_image *mt_image_new(const struct mt_image_ops *ops)
 		return NULL;
 	im->ops = ops;
 	im->mem_fd = -1;
+	pthread_mutex_init(&im->lock, NULL);
 	im->facts.page_bytes = 4096;
 	im->facts.program = "";
 	im->arena = mt_arena_new();
@@ -48,6 +49,7 @@ void mt_image_close(struct mt_image *im)
 		close(im->mem_fd);
 	free(im->window);
 	mt_map_done(&im->unreadable_pages);
+	pthread_mutex_destroy(&im->lock);
 	mt_arena_free(im->arena);
 	free(im);
 }
@@ -113,14 +115,16 @@ void mt_image_note_unreadable(struct mt_image *im, uint64_t address, uint64_t by
 	uint64_t page_bytes = im->facts.page_bytes;
 	uint64_t page = address / page_bytes, last = (address + bytes - 1) / page_bytes;
 
+	pthread_mutex_lock(&im->lock);
 	for (; bytes && page <= last; page++) {
 		bool is_new = false;
 
 		if (im->unreadable_pages.count >= UNREADABLE_PAGES_MAX)
-			return;
+			break;
 		if (mt_map_at(&im->unreadable_pages, page, &is_new) && is_new)
 			im->facts.unreadable_bytes += page_bytes;
 	}
+	pthread_mutex_unlock(&im->lock);
 }
 
 /* ---- reading ---- */
@@ -137,22 +141,60 @@ int mt_image_remember(struct mt_image *im)
 	return 0;
 }
 
+/*
+ * How many of [address, address + bytes) lie in mappings that can be read. A system call for the
+ * rest would only fail. Only the memory of a process that runs on may have changed since.
+ */
+static size_t readable(const struct mt_image *im, uint64_t address, size_t bytes)
+{
+	const struct mt_mapping *m, *all_end = im->mapping + im->mapping_count;
+	uint64_t at = address;
+
+	if (im->facts.source != MT_IMAGE_COPY && im->facts.source != MT_IMAGE_STOPPED)
+		return bytes;
+	for (m = mt_image_mapping_of(im, address); m && m < all_end && m->start <= at; m++) {
+		if (!m->in_image)
+			break;
+		at = m->end;
+		if (at - address >= bytes)
+			return bytes;
+	}
+	return (size_t)(at - address);
+}
+
+static size_t read_large(struct mt_image *im, uint64_t address, void *to, size_t bytes)
+{
+	bytes = readable(im, address, bytes);
+	return bytes ? im->ops->read(im, address, to, bytes) : 0;
+}
+
+/* Fills a window with what surrounds an address, as far as its mapping goes. */
+static void fill_window(struct mt_image *im, struct mt_image_window *w, uint64_t address)
+{
+	const struct mt_mapping *m = mt_image_mapping_of(im, address);
+	uint64_t start = MT_ALIGN_DOWN(address, (uint64_t)MT_IMAGE_WINDOW_BYTES);
+	uint64_t end = start + MT_IMAGE_WINDOW_BYTES;
+
+	if (m)
+		start = MT_MAX(start, m->start);
+	w->start = UINT64_MAX;
+	w->bytes = read_large(im, start, w->data, (size_t)(end - start));
+	w->start = start;
+}
+
 /* The first part of a read, up to the end of a window. How many bytes of it could be read. */
 static size_t read_window(struct mt_image *im, uint64_t address, void *to, size_t bytes)
 {
-	uint64_t start = MT_ALIGN_DOWN(address, (uint64_t)MT_IMAGE_WINDOW_BYTES);
-	struct mt_image_window *w = &im->window[start / MT_IMAGE_WINDOW_BYTES % MT_IMAGE_WINDOWS];
-	size_t at = (size_t)(address - start);
+	uint64_t number = address / MT_IMAGE_WINDOW_BYTES;
+	struct mt_image_window *w = &im->window[number % MT_IMAGE_WINDOWS];
+	uint64_t rest = (number + 1) * MT_IMAGE_WINDOW_BYTES - address;
 
-	if (w->start != start) {
-		w->start = UINT64_MAX;
-		w->bytes = im->ops->read(im, start, w->data, sizeof(w->data));
-		w->start = start;
-	}
-	if (at >= w->bytes) /* what could not be read may lie before */
-		return im->ops->read(im, address, to, MT_MIN(bytes, sizeof(w->data) - at));
-	bytes = MT_MIN(bytes, w->bytes - at);
-	memcpy(to, w->data + at, bytes);
+	if (address - w->start >= w->bytes)
+		fill_window(im, w, address);
+	if (address - w->start >= w->bytes) /* what could not be read may lie before */
+		return read_large(im, address, to, (size_t)MT_MIN(bytes, rest));
+	bytes = MT_MIN(bytes, w->bytes - (size_t)(address - w->start));
+	memcpy(to, w->data + (address - w->start), bytes);
 	return bytes;
 }
 
@@ -193,7 +235,19 @@ size_t mt_image_read(struct mt_image *im, uint64_t address, void *to, size_t byt
 	if (im->window && bytes < MT_IMAGE_WINDOW_BYTES / 2)
 		done = read_small(im, address, to, bytes);
 	else
-		done = im->ops->read(im, address, to, bytes);
+		done = read_large(im, address, to, bytes);
+	if (done < bytes)
+		note_short(im, address + done);
+	return done;
+}
+
+size_t mt_image_read_at_once(struct mt_image *im, uint64_t address, void *to, size_t bytes)
+{
+	size_t done;
+
+	if (bytes > UINT64_MAX - address)
+		bytes = (size_t)(UINT64_MAX - address);
+	done = bytes ? read_large(im, address, to, bytes) : 0;
 	if (done < bytes)
 		note_short(im, address + done);
 	return done;

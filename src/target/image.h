@@ -82,10 +82,12 @@ struct mt_image_facts {
 	const char *program; /* path of the executable, "" when not known */
 	uint64_t page_bytes;
 	uint64_t stop_ns;          /* how long the process stood still, up to now; 0: it did not */
+	uint64_t cut_bytes;        /* CORE: that the file should hold, and does not */
 	uint64_t unreadable_bytes; /* of mappings that should be readable, as far as was noticed */
 	/* COPY: minor faults of the process since it runs on: what the copy costs it, and its own
 	 */
 	uint64_t faults_since;
+	pid_t copy; /* COPY: its process, 0: none */
 };
 
 struct mt_image;
@@ -131,6 +133,12 @@ uint64_t mt_image_auxv(const struct mt_image *im, uint64_t type);
 
 /* Copies bytes; how many of them, from the first on, could be read. */
 size_t mt_image_read(struct mt_image *im, uint64_t address, void *to, size_t bytes);
+
+/*
+ * The same for large parts of an image that does not change (not MT_IMAGE_LIVE): nothing is
+ * remembered. Any number of threads may call it at the same time, but no other function meanwhile.
+ */
+size_t mt_image_read_at_once(struct mt_image *im, uint64_t address, void *to, size_t bytes);
 
 /* All of them: 0, or -EFAULT. */
 int mt_image_read_all(struct mt_image *im, uint64_t address, void *to, size_t bytes);

@@ -608,7 +608,7 @@ static int read_process(struct mt_image *im, struct mt_err *err)
 static void forget_reads(struct mt_image *im)
 {
 	for (size_t i = 0; i < MT_IMAGE_WINDOWS; i++)
-		im->window[i].start = UINT64_MAX;
+		im->window[i].bytes = 0;
 }
 
 static int open_core(struct mt_image *im, struct mt_err *err)
@@ -630,6 +630,7 @@ static int open_core(struct mt_image *im, struct mt_err *err)
 	forget_reads(im);
 	if (!*im->facts.program)
 		im->facts.program = c->name;
+	im->facts.cut_bytes = c->cut_bytes;
 	if (c->cut_bytes)
 		mt_err_set(err, 0, "'%s' is cut: %s of its memory are missing", c->path,
 			   mt_units_size(c->cut_bytes, text));

@@ -10,6 +10,7 @@
 #include "target/image_file.h"
 
 #include <elf.h>
+#include <pthread.h>
 
 enum { MT_IMAGE_WINDOWS = 64, MT_IMAGE_WINDOW_BYTES = 16384 };
 
@@ -39,8 +40,8 @@ struct mt_image_name {
 
 /* Bytes that were read a moment ago, of an image that does not change. */
 struct mt_image_window {
-	uint64_t start; /* a multiple of MT_IMAGE_WINDOW_BYTES; UINT64_MAX: empty */
-	size_t bytes;   /* known, from start on */
+	uint64_t start; /* UINT64_MAX: empty */
+	size_t bytes;   /* known, from start on; all in [n, n + 1) * MT_IMAGE_WINDOW_BYTES */
 	uint8_t data[MT_IMAGE_WINDOW_BYTES];
 };
 
@@ -58,13 +59,13 @@ struct mt_image {
 	Elf64_auxv_t *auxv;
 	size_t auxv_count;
 	struct mt_image_window *window; /* owned; NULL: reads are not remembered */
+	pthread_mutex_t lock; /* guards the next one, and unreadable_bytes, while threads read */
 	struct mt_map unreadable_pages;
 	char root[32]; /* where the process's paths are looked up: "/proc/PID/root", or "" */
 
 	/* a process */
-	pid_t read_pid;   /* whose memory is read: the process or its copy */
-	int mem_fd;       /* /proc/PID/mem, -1: not open */
-	bool no_vm_readv; /* process_vm_readv() does not work here */
+	pid_t read_pid; /* whose memory is read: the process or its copy */
+	int mem_fd;     /* /proc/PID/mem, -1: process_vm_readv() is used */
 	struct mt_keeper *keeper;
 	uint64_t began_ns, faults_then;
 

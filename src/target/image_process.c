@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Images of processes: what /proc tells, and bytes by process_vm_readv(), or through /proc/PID/mem
- * where that call does not work. Mappings of devices are not touched by either.
+ * Images of processes: what /proc tells, and bytes. Those of a process that runs on come by
+ * process_vm_readv(), which sees mappings that are new. It pins pages, and a page that is shared
+ * since a fork is copied before it is pinned: to read a copy in this way would make it as large as
+ * the process. /proc/PID/mem only looks, so that all others are read through it. Each is the
+ * other's substitute. Mappings of devices are not touched by either.
  */
 
 #include "target/image_process.h"
@@ -27,18 +30,18 @@ enum { MAPS_BYTES_MAX = 1 << 30, AUXV_BYTES_MAX = 65536, TEXT_MAX = 4096 };
 
 /* ---- bytes ---- */
 
-/* As pread(). What may not be read has EFAULT from the one and EIO from the other. */
-static ssize_t read_by_file(struct mt_image *im, uint64_t address, void *to, size_t bytes)
+static void open_memory(struct mt_image *im)
 {
 	char path[64];
 
-	if (im->mem_fd < 0) {
-		snprintf(path, sizeof(path), "/proc/%d/mem", (int)im->read_pid);
-		im->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
-	if (im->mem_fd < 0)
-		return -1;
-	/* the file gives what no access of the process would: not more than the other call */
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)im->read_pid);
+	im->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* As pread(). What may not be read has EFAULT from the one and EIO from the other. */
+static ssize_t read_by_file(struct mt_image *im, uint64_t address, void *to, size_t bytes)
+{
+	/* the file gives what no access of the process would: not more than the call */
 	const struct mt_mapping *m = mt_image_mapping_of(im, address);
 
 	if (!m || !m->in_image)
@@ -53,13 +56,14 @@ static ssize_t read_part(struct mt_image *im, uint64_t address, void *to, size_t
 	struct iovec there = {(void *)(uintptr_t)address, bytes};
 	ssize_t n;
 
-	if (im->no_vm_readv)
+	if (im->mem_fd >= 0)
 		return read_by_file(im, address, to, bytes);
 	n = process_vm_readv(im->read_pid, &here, 1, &there, 1, 0);
-	if (n >= 0 || errno == EFAULT || errno == ESRCH || errno == EINVAL)
+	if (n >= 0 || errno == EFAULT || errno == ESRCH || errno == EINVAL || errno == EINTR ||
+	    im->facts.source != MT_IMAGE_LIVE)
 		return n;
-	im->no_vm_readv = true; /* ENOSYS, or a filter on us */
-	return read_by_file(im, address, to, bytes);
+	open_memory(im); /* ENOSYS, or a filter on us */
+	return im->mem_fd >= 0 ? read_by_file(im, address, to, bytes) : -1;
 }
 
 /* Parts that end early are tried on: the first page that cannot be read ends it. */
@@ -269,8 +273,10 @@ static int take_hold(struct mt_image *im, enum mt_image_source wanted, struct mt
 	im->facts.source = r.copy ? MT_IMAGE_COPY : MT_IMAGE_STOPPED;
 	im->facts.stop_ns = r.stop_ns;
 	im->faults_then = r.faults;
+	im->facts.copy = r.copy;
 	if (r.copy)
 		im->read_pid = r.copy;
+	open_memory(im);
 	return 0;
 }
 

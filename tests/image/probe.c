@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "target/copy_cost.h"
 #include "target/image.h"
 
 static void print_facts(struct mt_image *im)
@@ -175,6 +176,12 @@ int main(int argc, char **argv)
 			printf("there %d %s\n", code, code ? err.text : "");
 		} else if (!strcmp(argv[i], "registers")) {
 			print_registers(im);
+		} else if (!strcmp(argv[i], "cost")) {
+			struct mt_copy_cost c = {0};
+
+			mt_copy_cost_count(&c, mt_image_facts(im));
+			printf("cost %d %" PRIu64 " %" PRIu64 "\n", c.is_known, c.copied_bytes,
+			       c.kept_bytes);
 		} else if (!strcmp(argv[i], "sum")) {
 			print_sum(im);
 		}

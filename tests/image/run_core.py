@@ -127,6 +127,38 @@ def what_is_no_core_is_refused(b):
     b.check("cannot open" in b.probe("core", b.dir + "/none", status=1).one("error"), "no file")
 
 
+def of_another_architecture(core, machine, path):
+    """The same file with another machine in its header (e_machine)."""
+    shutil.copy(core, path)
+    with open(path, "r+b") as f:
+        f.seek(18)
+        f.write(machine.to_bytes(2, "little"))
+    return path
+
+
+@test
+def leaks_refuses_what_it_cannot_search(b):
+    p = start_known(b)
+    core = core_by_kernel(b, p)
+    b.check("can be reached" in memtrack(b, "leaks", core).stdout, "the whole core file is not searched")
+    cases_of = [(of_another_architecture(core, 183, b.dir + "/arm"), "is of a 64-bit ARM: only core files of x86-64 are read"),
+                (of_another_architecture(core, 243, b.dir + "/riscv"), "is of another architecture (ELF machine 243)")]
+    corpus = os.path.join(run_image.HERE, "..", "fuzz", "corpus", "core")
+    cases_of += [(os.path.join(corpus, name), words) for name, words in
+                 (("bits32", "32 bits: not supported"), ("text", "is no core file"), ("no_core", "and no core file"))]
+    size = os.path.getsize(core)
+    for part in (0.9, 0.5, 0.1):
+        cut = "%s/cut%d" % (b.dir, part * 100)
+        shutil.copy(core, cut)
+        os.truncate(cut, int(size * part))
+        cases_of.append((cut, "is cut"))
+    for path, words in cases_of:
+        done = memtrack(b, "leaks", path, status=1)
+        b.same(done.stdout, "", "what it says of %s" % path)
+        b.same(len(done.stderr.splitlines()), 1, "lines of %r" % done.stderr)
+        b.check(words in done.stderr, "%s: %s" % (path, done.stderr))
+
+
 # ---- memtrack read ----
 
 def memtrack(b, *args, status=0):

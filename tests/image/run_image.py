@@ -474,6 +474,60 @@ def where_a_copy_might_use_up_memory_there_is_none(b):
         group.close()
 
 
+@test
+def pages_that_a_copy_makes_dearer_are_counted(b):
+    p = b.start(b.compile("touches.c"))
+    probe = subprocess.Popen([b.probe_path, "copy", str(p.pid), "hold", "3", "cost"], stdout=subprocess.PIPE, text=True)
+    cost = None
+    for line in probe.stdout:
+        if line.startswith("holding"):
+            p.send_signal(signal.SIGUSR1)
+            b.same(p.stdout.readline(), "wrote\n", "what it says")
+        elif line.startswith("cost"):
+            cost = list(map(int, line.split()[1:]))
+    probe.wait()
+    probe.stdout.close()
+    b.same(cost[0], 1, "whether it is known")
+    # beside its 2000 pages the program writes to a few of its stack and of the C library
+    b.check(2000 <= cost[1] / 4096 <= 2032, "%.1f pages were copied" % (cost[1] / 4096))
+    b.check(2000 <= cost[2] / 4096 <= 2200, "%.1f pages are left" % (cost[2] / 4096))
+
+
+@test
+def reading_makes_no_page_of_its_own(b):
+    p = b.start(b.compile("touches.c"), "child")
+    child = int(p.first.split()[1])
+    try:
+        said = b.probe("copy", p.pid, "sum", "cost")
+        b.check(int(said.all("cost")[0][2]) >= 4000 * 4096, "what the copy shares: %s" % said.all("cost")[0][2])
+        before = shared_dirty_kb(p.pid)
+        b.check(before >= 4000 * 4, "what it shares with its child: %d KiB" % before)
+        b.same(b.probe("stop", p.pid, "sum").one("source"), "stop", "source")
+        b.check(shared_dirty_kb(p.pid) >= before - 64, "it shares %d KiB, before %d" % (shared_dirty_kb(p.pid), before))
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def shared_dirty_kb(pid):
+    with open("/proc/%d/smaps_rollup" % pid, encoding="utf-8") as f:
+        return int(re.search(r"Shared_Dirty: +(\d+) kB", f.read())[1])
+
+
+@test
+def no_read_fails_where_nothing_is_mapped(b):
+    if not shutil.which("strace"):
+        raise Skip("strace is not installed")
+    p = b.start(sys.executable, "-c", "import threading, time\nfor _ in range(16):\n"
+                "    threading.Thread(target=time.sleep, args=(100,), daemon=True).start()\n"
+                "print('ready', flush=True); time.sleep(100)")
+    log = os.path.join(b.dir, "log")
+    subprocess.run(["strace", "-f", "-o", log, "-e", "trace=process_vm_readv,pread64", b.build + "/memtrack", "leaks",
+                    str(p.pid)], capture_output=True, timeout=TIMEOUT_S, check=True)
+    with open(log, encoding="utf-8") as f:
+        rows = [line for line in f if re.search(r"E(FAULT|IO)", line)]
+    b.check(len(rows) <= 8, "%d reads failed, the first: %s" % (len(rows), rows[:1]))
+
+
 def is_alive(pid):
     try:
         return status_of(pid)["State"][0] not in "ZX"
