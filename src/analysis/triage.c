@@ -154,14 +154,19 @@ static bool is_live_growing(const struct mt_triage_facts *f)
 	return t->step == MT_TRIAGE_DONE && is_much(f, t->live_bytes - t->live_before_bytes);
 }
 
+bool mt_triage_is_heap_growing(const struct mt_triage_facts *f)
+{
+	return is_much(f, mt_triage_growth(f, MT_TRIAGE_HEAP)) ||
+	       is_much(f, mt_triage_growth(f, MT_TRIAGE_ANON)) || is_live_growing(f);
+}
+
 bool mt_triage_wants_heap(const struct mt_triage_facts *f)
 {
 	uint64_t heap, all;
 
 	if (!f->readings || f->is_refused)
 		return false;
-	if (is_much(f, mt_triage_growth(f, MT_TRIAGE_HEAP)) ||
-	    is_much(f, mt_triage_growth(f, MT_TRIAGE_ANON)) || is_live_growing(f))
+	if (mt_triage_is_heap_growing(f))
 		return true;
 	heap = f->part[MT_TRIAGE_HEAP].bytes[f->readings - 1];
 	all = mt_triage_bytes_in_all(f, f->readings - 1);
@@ -202,14 +207,29 @@ uint64_t mt_triage_reached_ns(const struct mt_triage_facts *f, const struct mt_t
 
 /* ---- the verdict ---- */
 
+/*
+ * What became lost in the last half is a fair share of what became live in it; that both are known
+ * and worth comparing, in *ret_is_known.
+ */
+static bool is_loss_growing(const struct mt_triage_reach *r, int64_t growth, bool *ret_is_known)
+{
+	int64_t lost = MT_MAX(minus(r->lost_bytes, r->before_lost_bytes), 0);
+	int64_t live = MT_MAX(minus(r->reachable_bytes, r->before_reachable_bytes), 0);
+
+	*ret_is_known = r->has_before && (lost + live) * 8 >= growth;
+	return lost * 4 >= lost + live;
+}
+
 static bool is_lost(const struct mt_triage_facts *f, int64_t growth)
 {
 	const struct mt_triage_reach *r = &f->reach;
+	bool is_known, is_growing;
 
 	if (r->step != MT_TRIAGE_DONE)
 		return false;
+	is_growing = is_loss_growing(r, growth, &is_known);
 	if (is_much(f, growth))
-		return (int64_t)r->lost_bytes * 4 >= growth;
+		return is_known ? is_growing : (int64_t)r->lost_bytes * 4 >= growth;
 	return r->lost_bytes >= LOST_MUCH_BYTES &&
 	       r->lost_bytes * LOST_SHARE >= r->lost_bytes + r->reachable_bytes;
 }
@@ -371,4 +391,16 @@ void mt_triage_judge(const struct mt_triage_facts *f, struct mt_triage_judgement
 			j.part = MT_TRIAGE_PARTS;
 	}
 	*ret = j;
+}
+
+bool mt_triage_has_old_loss(const struct mt_triage_facts *f, const struct mt_triage_judgement *j)
+{
+	static const enum mt_triage_verdict others[] = {MT_VERDICT_ENDED, MT_VERDICT_REFUSED,
+							MT_VERDICT_DAMAGED, MT_VERDICT_LOST,
+							MT_VERDICT_STEADY};
+
+	for (size_t i = 0; i < MT_ARRAY_LEN(others); i++)
+		if (j->verdict == others[i])
+			return false;
+	return f->reach.step == MT_TRIAGE_DONE && f->reach.lost_bytes >= LOST_MUCH_BYTES;
 }

@@ -78,6 +78,9 @@ struct mt_triage_reach {
 	char why[MT_TRIAGE_WHY_MAX];
 	uint64_t lost_bytes, lost_blocks, direct_blocks;
 	uint64_t reachable_bytes, reachable_blocks;
+	/* the same at the earlier moment of heap.before */
+	bool has_before;
+	uint64_t before_lost_bytes, before_lost_blocks, before_reachable_bytes;
 };
 
 struct mt_triage_site {
@@ -120,6 +123,7 @@ struct mt_triage_facts {
 	struct mt_triage_object object[MT_TRIAGE_OBJECTS_MAX]; /* that grew most */
 	size_t objects;
 	struct mt_triage_mapping widest; /* the one mapping that grew most; all zero: none did */
+	uint64_t address_bytes;          /* of addresses, at the last reading */
 	uint64_t threads_before, threads_now;
 	enum mt_triage_step descriptors;
 	char why_no_descriptors[MT_TRIAGE_WHY_MAX];
@@ -166,6 +170,8 @@ enum mt_triage_pace mt_triage_pace(const struct mt_triage_facts *f, enum mt_tria
  * the process for a moment.
  */
 bool mt_triage_wants_heap(const struct mt_triage_facts *f);
+/* One of these grows. */
+bool mt_triage_is_heap_growing(const struct mt_triage_facts *f);
 
 /* What share of a limit is used before it is told: it is near. */
 bool mt_triage_is_near(const struct mt_triage_limit *l);
@@ -215,6 +221,9 @@ struct mt_triage_judgement {
 };
 
 void mt_triage_judge(const struct mt_triage_facts *f, struct mt_triage_judgement *ret);
+
+/* Whether much is lost beside what the verdict is about: an old leak. */
+bool mt_triage_has_old_loss(const struct mt_triage_facts *f, const struct mt_triage_judgement *j);
 
 /* "lost", "live", ...: for machine formats. */
 const char *mt_triage_verdict_key(enum mt_triage_verdict verdict);

@@ -191,6 +191,7 @@ static int read_status(struct gathering *g, size_t at)
 	if (code)
 		return code;
 	f->part[MT_TRIAGE_PAGE_TABLES].bytes[at] = known(st.bytes[MT_STATUS_PAGE_TABLES]);
+	f->address_bytes = st.bytes[MT_STATUS_VM_SIZE];
 	f->threads_now = st.threads;
 	if (!at)
 		f->threads_before = st.threads;
@@ -272,14 +273,15 @@ static int read_moment(struct gathering *g, size_t at, struct mt_err *err)
 
 /* ---- over time ---- */
 
-static int watch(struct gathering *g, struct mt_err *err)
+static int watch(struct gathering *g, const char *state, struct mt_err *err)
 {
 	struct mt_triage_facts *f = g->f;
+	uint64_t begin_ns = g->begin_ns, step_ns = g->w->for_ns / (g->readings - 1);
 
 	for (size_t i = 1; i < g->readings; i++) {
 		int code;
 
-		wait_until(g->begin_ns + g->w->for_ns / (g->readings - 1) * i);
+		wait_until(begin_ns + step_ns * i);
 		code = is_there(g) ? read_moment(g, i, err) : -ESRCH;
 		if (code == -ESRCH) {
 			f->has_ended = true;
@@ -289,8 +291,10 @@ static int watch(struct gathering *g, struct mt_err *err)
 		if (code)
 			return code;
 		if (i == (g->readings - 1) / 2 && mt_triage_wants_heap(f) &&
-		    mt_triage_look_before(g->w, f))
+		    mt_triage_look_before(g->w, state, f))
 			return mt_err_no_memory(err);
+		/* a look that took long moves the readings after the next one */
+		begin_ns = MT_MAX(begin_ns, now_ns() - MT_MIN(step_ns * (i + 1), now_ns()));
 	}
 	f->watched_ns = f->has_ended ? now_ns() - g->begin_ns : f->at_ns[f->readings - 1];
 	return 0;
@@ -432,12 +436,13 @@ static int gather(struct gathering *g, struct mt_err *err)
 	if (code)
 		return code;
 	mt_triage_read_limits(f, /* is_first */ true);
-	code = watch(g, err);
+	code = watch(g, mt_triage_tracked_path(tracked), err);
 	if (code || f->has_ended)
 		return code;
 	mt_triage_read_limits(f, /* is_first */ false);
 	if (compare_readings(g) || mt_triage_tracked_end(tracked, w, f) ||
-	    (mt_triage_wants_heap(f) && mt_triage_look_inside(w, f)))
+	    (mt_triage_wants_heap(f) &&
+	     mt_triage_look_inside(w, mt_triage_tracked_path(tracked), f)))
 		return mt_err_no_memory(err);
 	return 0;
 }

@@ -3,12 +3,15 @@
 
 #include "cli/triage_parts.h"
 
-#include "cli/find.h"
 #include "cli/leak_search.h"
 #include "core/cc.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+
+/* More takes so long that the readings of the second half would be late. */
+enum { SEARCHED_TWICE_MAX_BYTES = 256 << 20 };
 
 static int refuse(enum mt_triage_step *step, char why[MT_TRIAGE_WHY_MAX], const char *text)
 {
@@ -36,25 +39,6 @@ static int read_heap(const struct mt_triage_watch *w, struct mt_triage_facts *f,
 		f->heap.stop_ns += mt_image_facts(im)->stop_ns;
 	mt_image_close(im);
 	return code;
-}
-
-int mt_triage_look_before(const struct mt_triage_watch *w, struct mt_triage_facts *f)
-{
-	mt_auto(mt_heap) struct mt_heap h = {0};
-	struct mt_heap_arena s;
-	int code;
-
-	if (w->no_stop)
-		return 0;
-	code = read_heap(w, f, &h);
-	if (code)
-		return code == -ENOMEM ? code : 0; /* the later reading tells why */
-	s = mt_heap_sum(&h);
-	f->heap.has_before = true;
-	f->heap.before_held_bytes = s.held_bytes;
-	f->heap.before_live_bytes = s.live_bytes;
-	f->heap.before_live_blocks = s.live_blocks;
-	return 0;
 }
 
 /*
@@ -101,27 +85,90 @@ static void take_heap(struct mt_triage_heap *to, const struct mt_heap *h)
 
 static void take_reach(struct mt_triage_reach *to, const struct mt_find *find)
 {
-	*to = (struct mt_triage_reach){
-		.step = MT_TRIAGE_DONE,
-		.lost_bytes = find->fold.lost_bytes,
-		.lost_blocks = find->fold.lost_count,
-		.direct_blocks = find->fold.direct_count,
-		.reachable_bytes = find->block_bytes - find->fold.lost_bytes,
-		.reachable_blocks = find->blocks - find->fold.lost_count,
-	};
+	to->step = MT_TRIAGE_DONE;
+	to->lost_bytes = find->fold.lost_bytes;
+	to->lost_blocks = find->fold.lost_count;
+	to->direct_blocks = find->fold.direct_count;
+	to->reachable_bytes = find->block_bytes - find->fold.lost_bytes;
+	to->reachable_blocks = find->blocks - find->fold.lost_count;
 }
 
 /* 0 or a negative errno value with *err. */
-static int search(struct mt_leak_search *s, struct mt_err *err)
+static int search(struct mt_leak_search *s, const char *state, struct mt_err *err)
 {
-	int code = mt_live_state_of(s->pid, &s->state, err);
+	int code = 0;
 
-	if (!code)
-		code = mt_leak_search_open(s, err);
+	s->state = state ? strdup(state) : NULL;
+	if (state && !s->state)
+		return mt_err_no_memory(err);
+	code = mt_leak_search_open(s, err);
 	return code ? code : mt_leak_search_run(s, MT_MARK_INTERIOR, /* is_strict */ false, err);
 }
 
-int mt_triage_look_inside(const struct mt_triage_watch *w, struct mt_triage_facts *f)
+static void add_stop(struct mt_triage_facts *f, struct mt_leak_search *s)
+{
+	if (!s->im)
+		return;
+	mt_leak_search_let_go(s);
+	f->heap.stop_ns += s->facts.stop_ns;
+	f->heap.is_copy = s->facts.source == MT_IMAGE_COPY;
+}
+
+static void take_heap_before(struct mt_triage_heap *to, const struct mt_heap *h)
+{
+	struct mt_heap_arena s = mt_heap_sum(h);
+
+	to->has_before = true;
+	to->before_held_bytes = s.held_bytes;
+	to->before_live_bytes = s.live_bytes;
+	to->before_live_blocks = s.live_blocks;
+}
+
+static int search_before(const struct mt_triage_watch *w, const char *state,
+			 struct mt_triage_facts *f)
+{
+	mt_auto(mt_leak_search) struct mt_leak_search s = {.pid = w->pid};
+	struct mt_err err = {0};
+	int code = search(&s, state, &err);
+
+	add_stop(f, &s);
+	if (s.find.has_heap)
+		take_heap_before(&f->heap, &s.find.heap);
+	if (code)
+		return code == -ENOMEM ? code : 0; /* the later reading tells why */
+	f->reach.has_before = true;
+	f->reach.before_lost_bytes = s.find.fold.lost_bytes;
+	f->reach.before_lost_blocks = s.find.fold.lost_count;
+	f->reach.before_reachable_bytes = s.find.block_bytes - s.find.fold.lost_bytes;
+	return 0;
+}
+
+static bool is_small(const struct mt_triage_facts *f)
+{
+	size_t last = f->readings - 1;
+
+	return f->part[MT_TRIAGE_HEAP].bytes[last] + f->part[MT_TRIAGE_ANON].bytes[last] <=
+	       SEARCHED_TWICE_MAX_BYTES;
+}
+
+int mt_triage_look_before(const struct mt_triage_watch *w, const char *state,
+			  struct mt_triage_facts *f)
+{
+	mt_auto(mt_heap) struct mt_heap h = {0};
+	int code;
+
+	if (w->no_stop)
+		return 0;
+	if (mt_triage_is_heap_growing(f) && is_small(f))
+		return search_before(w, state, f);
+	code = read_heap(w, f, &h);
+	if (!code)
+		take_heap_before(&f->heap, &h);
+	return code == -ENOMEM ? code : 0;
+}
+
+int mt_triage_look_inside(const struct mt_triage_watch *w, const char *state,
+			  struct mt_triage_facts *f)
 {
 	mt_auto(mt_leak_search) struct mt_leak_search s = {.pid = w->pid};
 	struct mt_err err = {0};
@@ -132,12 +179,8 @@ int mt_triage_look_inside(const struct mt_triage_watch *w, struct mt_triage_fact
 		return refuse_heap(f, "--no-stop: that takes a copy, and the process stands still "
 				      "while it is made");
 	}
-	code = search(&s, &err);
-	if (s.im) {
-		mt_leak_search_let_go(&s);
-		f->heap.stop_ns += s.facts.stop_ns;
-		f->heap.is_copy = s.facts.source == MT_IMAGE_COPY;
-	}
+	code = search(&s, state, &err);
+	add_stop(f, &s);
 	if (code == -ENOMEM)
 		return code;
 	if (s.find.has_heap)

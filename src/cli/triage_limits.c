@@ -7,7 +7,6 @@
 #include "target/descriptors.h"
 #include "target/machine.h"
 #include "target/memory.h"
-#include "target/status.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,13 +38,12 @@ static void read_process(struct mt_triage_facts *f)
 {
 	mt_auto(free) char *text = NULL;
 	mt_auto(free) char *most = mt_file_text("/proc/sys/vm/max_map_count", TEXT_MAX);
-	struct mt_status st;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/limits", (int)f->pid);
 	text = mt_file_text(path, TEXT_MAX);
-	if (text && !mt_status_read(f->pid, &st))
-		set(f, "address space (ulimit -v)", false, st.bytes[MT_STATUS_VM_SIZE],
+	if (text)
+		set(f, "address space (ulimit -v)", false, f->address_bytes,
 		    mt_limits_parse(text, "Max address space"));
 	if (text && f->descriptors == MT_TRIAGE_DONE)
 		set(f, "open descriptors (ulimit -n)", true, f->descriptors_now,

@@ -7,13 +7,21 @@
 #include "base/cleanup.h"
 #include "cli/triage.h"
 
-/* The allocator alone, as the earlier moment; the process stands still meanwhile. 0 or -ENOMEM. */
-int mt_triage_look_before(const struct mt_triage_watch *w, struct mt_triage_facts *f);
+/*
+ * The allocator, and if the heap grows and is not too large to be searched twice, which of its
+ * blocks can be reached, as the earlier moment. The process stands still while a copy is made.
+ * state: of mt_triage_tracked_path(). 0 or -ENOMEM.
+ */
+int mt_triage_look_before(const struct mt_triage_watch *w, const char *state,
+			  struct mt_triage_facts *f);
 /* The allocator, and which of its blocks can be reached. 0 or -ENOMEM. */
-int mt_triage_look_inside(const struct mt_triage_watch *w, struct mt_triage_facts *f);
+int mt_triage_look_inside(const struct mt_triage_watch *w, const char *state,
+			  struct mt_triage_facts *f);
 
 /* What the tracker knows at the beginning; *ret NULL: the process is not tracked. 0 or -ENOMEM. */
 struct mt_triage_tracked;
+/* Its state file; NULL: the process is not tracked. Borrowed. */
+const char *mt_triage_tracked_path(const struct mt_triage_tracked *t);
 int mt_triage_tracked_open(const struct mt_triage_watch *w, struct mt_triage_facts *f,
 			   struct mt_triage_tracked **ret);
 /* What changed since. t may be NULL. 0 or -ENOMEM. */

@@ -49,12 +49,20 @@ int mt_triage_tracked_open(const struct mt_triage_watch *w, struct mt_triage_fac
 	if (code || !t->path)
 		return code;
 	code = mt_mtk_watch(t->path, MT_MTK_WATCH_SITES, &t->before, &err);
+	if (code == -ENOMEM)
+		return code;
 	if (code)
-		return code == -ENOMEM ? code : refuse(f, err.text);
-	f->tracker.step = MT_TRIAGE_DONE;
+		refuse(f, err.text);
+	else
+		f->tracker.step = MT_TRIAGE_DONE;
 	*ret = t;
 	t = NULL;
 	return 0;
+}
+
+const char *mt_triage_tracked_path(const struct mt_triage_tracked *t)
+{
+	return t ? t->path : NULL;
 }
 
 /* ---- sites ---- */
@@ -145,7 +153,7 @@ int mt_triage_tracked_end(struct mt_triage_tracked *t, const struct mt_triage_wa
 	struct mt_err err = {0};
 	int code;
 
-	if (!t)
+	if (!t || f->tracker.step != MT_TRIAGE_DONE)
 		return 0;
 	code = mt_mtk_watch(t->path, MT_MTK_WATCH_SITES, &now, &err);
 	if (code)

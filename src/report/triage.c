@@ -265,6 +265,13 @@ static void add_reach(const struct mt_triage_facts *f, struct mt_buf *out)
 	}
 	mt_units_add_size(out, r->reachable_bytes);
 	mt_buf_printf(out, " in %s can be reached\n", mt_units_count(r->reachable_blocks, text));
+	if (!r->has_before)
+		return;
+	mt_buf_printf(out, "%13sin the last half: lost ", "");
+	add_signed(out, (int64_t)(r->lost_bytes - r->before_lost_bytes));
+	mt_buf_adds(out, ", reachable ");
+	add_signed(out, (int64_t)(r->reachable_bytes - r->before_reachable_bytes));
+	mt_buf_addc(out, '\n');
 }
 
 static void add_stop(const struct mt_triage_facts *f, struct mt_buf *out)
@@ -510,6 +517,11 @@ static void json_reach(const struct mt_triage_facts *f, struct mt_json *j)
 		mt_json_u64(j, "directly_lost_blocks", r->direct_blocks);
 		mt_json_u64(j, "reachable_bytes", r->reachable_bytes);
 		mt_json_u64(j, "reachable_blocks", r->reachable_blocks);
+	}
+	if (r->step == MT_TRIAGE_DONE && r->has_before) {
+		mt_json_u64(j, "before_lost_bytes", r->before_lost_bytes);
+		mt_json_u64(j, "before_lost_blocks", r->before_lost_blocks);
+		mt_json_u64(j, "before_reachable_bytes", r->before_reachable_bytes);
 	}
 	mt_json_close(j, '}');
 }

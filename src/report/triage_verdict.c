@@ -288,6 +288,20 @@ static void add_limit(const struct mt_triage_facts *f, struct mt_buf *out)
 	mt_buf_adds(out, " are used");
 }
 
+static void add_old_loss(const struct mt_triage_facts *f, const struct mt_triage_judgement *j,
+			 struct mt_buf *out)
+{
+	char text[MT_UNITS_TEXT_MAX];
+
+	if (!mt_triage_has_old_loss(f, j))
+		return;
+	mt_buf_adds(out, "; besides, ");
+	mt_units_add_size(out, f->reach.lost_bytes);
+	mt_buf_printf(out, " in %s blocks are lost%s ('memtrack leaks %" PRId32 "')",
+		      mt_units_count(f->reach.lost_blocks, text),
+		      f->reach.has_before ? ", a leak that does not grow like this" : "", f->pid);
+}
+
 static void add_ended(const struct mt_triage_facts *f, struct mt_buf *out)
 {
 	mt_buf_adds(out, "the process ended after ");
@@ -348,6 +362,7 @@ void mt_triage_add_sentence(const struct mt_triage_facts *f, const struct mt_tri
 		add_growing(f, j, out);
 		break;
 	}
+	add_old_loss(f, j, out);
 	add_limit(f, out);
 }
 

@@ -40,6 +40,7 @@ EXPECTED = {
     "fragmented": ("fragmented", "heap", "are live blocks", "memtrack allocators "),
     "cache": ("steady", None, "no block is lost", "memtrack triage "),
     "lost": ("lost", "heap", "nothing grows now", "memtrack leaks "),
+    "beside": ("live", "heap", "MiB in 30,7", "memtrack run --mode=sample -- "),
     "decoy": ("steady", None, "no block is lost", "memtrack triage "),
     "steady": ("steady", None, "nothing grew", "memtrack triage "),
     "damaged": ("damaged", None, "do not agree in 1 place", "memtrack run --mode=check -- "),
@@ -128,6 +129,12 @@ def each_scenario_has_its_verdict(b):
                 b.problems.append(kind + ": no time for which it stood still")
         if kind in ("threads", "file", "memfd"):
             b.expect(kind + ": the allocator is left alone", facts["allocator"]["step"], "not_needed")
+    beside = looks["beside"].result()[0]["reachability"]
+    if not beside["lost_bytes"] >= 30720000 or abs(beside["lost_bytes"] - beside["before_lost_bytes"]) > 128 << 10:
+        b.problems.append("the old leak beside what grows: %r" % beside)
+    leak = looks["leak"].result()[0]["reachability"]
+    if leak["lost_bytes"] < leak["before_lost_bytes"] + (128 << 10):
+        b.problems.append("the leak in the last half: %r" % leak)
     b.expect("damages, decoy", looks["decoy"].result()[0]["allocator"]["damages"], 0)
     b.expect("damages", looks["damaged"].result()[0]["allocator"]["damages"], 1)
 
@@ -245,12 +252,12 @@ public class Grow {
 """
 
 
-def java(b, kind):
+def java(b, kind, collector="Serial"):
     if not shutil.which("java"):
         raise cases.Skip("java is not installed")
     with open(b.dir + "/Grow.java", "w", encoding="utf-8") as f:
         f.write(JAVA)
-    child = b.start("java", "-XX:+UseSerialGC", "-Xms64m", "-Xmx1g", "-XX:TieredStopAtLevel=1", b.dir + "/Grow.java", kind)
+    child = b.start("java", "-XX:+Use%sGC" % collector, "-Xms64m", "-Xmx1g", "-XX:TieredStopAtLevel=1", b.dir + "/Grow.java", kind)
     if child.stdout.readline().strip() != "ready":
         raise cases.Skip("java does not run here, or cannot compile")
     return b.json(child.pid, "--for=2s")
@@ -262,6 +269,18 @@ def java_objects_are_told_from_native_memory(b):
     b.expect("java heap", facts["why_no_java_heap"], "")
     b.expect("verdict: " + facts["sentence"], (facts["verdict"], facts["part"]), ("java", "java"))
     b.expect_in("next", "jcmd ", facts["next"])
+
+
+@test
+def java_objects_of_zgc_count_once(b):
+    facts = java(b, "java", "Z")
+    b.expect("java heap", facts["why_no_java_heap"], "")
+    b.expect("verdict: " + facts["sentence"], (facts["verdict"], facts["part"]), ("java", "java"))
+    now = part(facts, "java")["bytes"][-1]
+    # 128 KiB each 10 ms or more: since the start, and garbage of the compiler
+    if not 13 << 20 <= now <= 128 << 20:
+        b.problems.append("Java heap: %d bytes" % now)
+    b.expect("its file is no buffer", part(facts, "buffers")["bytes"][-1] < 1 << 20, True)
 
 
 @test

@@ -195,6 +195,13 @@ static void begin_lost(void)
 		*(volatile char *)filled(1000) = (char)i;
 }
 
+/* An old leak that stands still, larger than what will grow. */
+static void begin_beside(void)
+{
+	begin_lost();
+	begin_cache();
+}
+
 /* Blocks with mappings of their own, and below them memory that looks like one more. */
 static void begin_decoy(void)
 {
@@ -268,6 +275,7 @@ static const struct scenario {
 	{.name = "decoy", .begin = begin_decoy, .step = step_nothing},
 	{.name = "filling", .step = step_nothing, .told = fill},
 	{.name = "addresses", .step = step_addresses},
+	{.name = "beside", .begin = begin_beside, .step = step_container},
 	{.name = "lost", .begin = begin_lost, .step = step_nothing},
 	{.name = "damaged", .begin = begin_damaged, .step = step_nothing},
 };

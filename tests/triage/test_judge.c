@@ -111,6 +111,15 @@ static void assert_says(const struct mt_triage_facts *f, const char *verdict, co
 		fail_msg("no '%s' and '%s' in: %s", verdict, next, at);
 }
 
+/* What could be reached and what was lost in the middle of the watch. */
+static void reach_before(struct mt_triage_facts *f, uint64_t lost, uint64_t reachable)
+{
+	f->reach.has_before = true;
+	f->reach.before_lost_bytes = lost;
+	f->reach.before_lost_blocks = lost / 100;
+	f->reach.before_reachable_bytes = reachable;
+}
+
 /* ---- pace ---- */
 
 static void growth_is_told_from_chance(void **state)
@@ -144,6 +153,42 @@ static void pace_tells_steady_growth_steps_and_standing_still(void **state)
 			f.part[MT_TRIAGE_SHARED].bytes[k] = cases[i].mib[k] * MIB;
 		if (mt_triage_pace(&f, MT_TRIAGE_SHARED) != cases[i].pace)
 			fail_msg("case %zu: pace %d", i, (int)mt_triage_pace(&f, MT_TRIAGE_SHARED));
+	}
+}
+
+static void an_old_leak_is_told_from_what_grows_beside_it(void **state)
+{
+	struct mt_triage_facts f = quiet();
+
+	grow(&f, MT_TRIAGE_HEAP, 2 * MIB);
+	ask(&f, 60 * MIB, 59 * MIB, 56 * MIB, 55 * MIB);
+	reach(&f, 30 * MIB, 29 * MIB);
+	assert_verdict(&f, MT_VERDICT_LOST); /* for all that is known */
+	reach_before(&f, 30 * MIB, 25 * MIB);
+	assert_verdict(&f, MT_VERDICT_LIVE);
+	assert_says(&f,
+		    "30.0 MiB in 314,572 blocks are lost, a leak that does not grow like this "
+		    "('memtrack leaks 4711')",
+		    "next:    memtrack run --mode=sample");
+	assert_text_has(&f, "in the last half: lost 0 B, reachable +4.0 MiB");
+	reach_before(&f, 26 * MIB, 29 * MIB);
+	assert_verdict(&f, MT_VERDICT_LOST);
+	reach_before(&f, 29 * MIB, 26 * MIB); /* a fourth of it is lost */
+	assert_verdict(&f, MT_VERDICT_LOST);
+	reach_before(&f, 30 * MIB - 100 * KIB, 25 * MIB);
+	assert_verdict(&f, MT_VERDICT_LIVE);
+	/* all growth was in the first half: nothing to compare */
+	reach_before(&f, 30 * MIB, 29 * MIB);
+	assert_verdict(&f, MT_VERDICT_LOST);
+	/* a small one is not worth a word */
+	reach(&f, 500 * KIB, 29 * MIB);
+	reach_before(&f, 500 * KIB, 25 * MIB);
+	assert_verdict(&f, MT_VERDICT_LIVE);
+	{
+		struct mt_triage_judgement j;
+
+		mt_triage_judge(&f, &j);
+		assert_false(mt_triage_has_old_loss(&f, &j));
 	}
 }
 
@@ -502,6 +547,7 @@ int main(void)
 		cmocka_unit_test(growth_is_told_from_chance),
 		cmocka_unit_test(pace_tells_steady_growth_steps_and_standing_still),
 		cmocka_unit_test(three_readings_tell_no_standing_still),
+		cmocka_unit_test(an_old_leak_is_told_from_what_grows_beside_it),
 		cmocka_unit_test(the_allocator_is_asked_only_when_something_hints_at_it),
 		cmocka_unit_test(nothing_is_steady),
 		cmocka_unit_test(lost_blocks_are_a_leak_whether_it_grows_or_not),
