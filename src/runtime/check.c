@@ -10,6 +10,7 @@
 #include "elf/loader.h"
 #include "runtime/backtrace.h"
 #include "runtime/check_block.h"
+#include "runtime/check_claim.h"
 #include "runtime/check_heap.h"
 #include "runtime/check_mark.h"
 #include "runtime/check_report.h"
@@ -28,17 +29,12 @@
 #include "runtime/sites.h"
 #include "runtime/storage.h"
 
-enum { LEAST_ALIGN = 16, GOING = 512, ALIGN_MOST = 1 << 30 };
+enum { LEAST_ALIGN = 16, ALIGN_MOST = 1 << 30 };
 
 /* What is asked for and added together stay below PTRDIFF_MAX. */
 #define SIZE_MOST ((size_t)PTRDIFF_MAX - 3 * (size_t)ALIGN_MOST)
 
-/*
- * Blocks that threads are just taking out of the table, by address. A second thread that frees the
- * same block waits, and then does not find it: the table's own ways only serve programs that free a
- * block once. Two blocks in one place: the later one goes without.
- */
-static uint64_t going[GOING];
+uint64_t mt_check_claims[MT_CLAIMS];
 
 #define REAL (&mt_original[MT_FAMILY_PLAIN])
 
@@ -52,14 +48,7 @@ void mt_check_forget(void)
 	mt_check_sites_forget();
 	mt_record_text_child();
 	mt_heap_dump_forget();
-	mt_mem_zero(going, sizeof(going));
-}
-
-MT_INLINE uint32_t header_flags(enum mt_state_call call)
-{
-	return call == MT_CALL_NEW         ? MT_HEADER_NEW
-	       : call == MT_CALL_NEW_ARRAY ? MT_HEADER_NEW_ARRAY
-					   : 0;
+	mt_mem_zero(mt_check_claims, sizeof(mt_check_claims));
 }
 
 /* --- blocks -------------------------------------------------------------------------------- */
@@ -162,14 +151,14 @@ MT_INLINE void fill_new(void *p, uint64_t from, uint64_t size)
 
 MT_INLINE int wants_stack(size_t size)
 {
-	return __atomic_load_n(&mt_check.capturing, __ATOMIC_RELAXED) &&
+	return mt_check_captures() &&
 	       size >= mt_check.options.backtrace_min && size <= mt_check.options.backtrace_max;
 }
 
 MT_INLINE void enter_without_stack(struct mt_thread *t, const void *p, size_t size)
 {
 	mt_thread_event(t);
-	if (MT_UNLIKELY(!mt_fast_alloc_bare(t, (uint64_t)p, size)))
+	if (MT_UNLIKELY(!mt_fast_alloc_bare(t, mt_index_find((uint64_t)p), (uint64_t)p, size)))
 		mt_record_without_stack(t, p, size);
 }
 
@@ -219,10 +208,10 @@ MT_COLD static void *give_page(struct mt_thread *t, void *original, struct reque
 	return p;
 }
 
-/* A new block, dressed and known. Guard held. NULL: errno is set. */
-MT_INLINE void *make_inline(struct mt_thread *t, const struct request *r)
+/* A new block, dressed and known, of what the allocator gave. Guard held. NULL: errno is set. */
+MT_INLINE void *make_of(struct mt_thread *t, const struct request *r, void *original)
 {
-	void *original = take_original(r), *p;
+	void *p;
 	if (MT_UNLIKELY(!original))
 		original = take_original_again(t, r);
 	if (MT_UNLIKELY(!original)) {
@@ -238,11 +227,16 @@ MT_INLINE void *make_inline(struct mt_thread *t, const struct request *r)
 	int left_out = is_left_out(t, r);
 	if (mt_layout.has_header)
 		p = mt_block_dress(original, r->size, r->align,
-				   header_flags(r->call) | (left_out ? MT_HEADER_UNCHECKED : 0));
+				   mt_header_flags(r->call) | (left_out ? MT_HEADER_UNCHECKED : 0));
 	if (!r->zeroed && !left_out)
 		fill_new(p, 0, r->size);
 	enter_table(t, p, r);
 	return p;
+}
+
+MT_INLINE void *make_inline(struct mt_thread *t, const struct request *r)
+{
+	return make_of(t, r, take_original(r));
 }
 
 MT_NOINLINE static void *make(struct mt_thread *t, const struct request *r)
@@ -271,7 +265,7 @@ struct block {
 	void *original;
 	uint64_t size, usable;
 	int in_table;
-	uint64_t *place;     /* in `going`, NULL: none */
+	uint64_t *place;     /* as of mt_check_claim() */
 	int left_out;        /* it is not checked */
 	uint32_t alloc_call; /* 0: not known */
 	uint32_t cell;       /* of the allocation, 0: none */
@@ -279,20 +273,12 @@ struct block {
 	uint32_t record;
 };
 
-MT_INLINE uint32_t call_of(uint32_t cell)
-{
-	return cell ? mt_rt.sites[mt_rt.cells[cell].site].call : 0;
-}
-
 /* What made the block, as far as its header or its cell knows. */
 MT_INLINE uint32_t alloc_call_of(const struct block *b)
 {
 	if (!mt_layout.has_header)
-		return call_of(b->cell);
-	uint32_t flags = mt_header_of(b->p)->flags;
-	return flags & MT_HEADER_NEW_ARRAY ? MT_CALL_NEW_ARRAY
-	       : flags & MT_HEADER_NEW     ? MT_CALL_NEW
-					   : MT_CALL_MALLOC;
+		return mt_check_made_by(b->cell);
+	return mt_header_made_by(mt_header_of(b->p));
 }
 
 /* For reports. */
@@ -308,7 +294,7 @@ MT_COLD static enum verdict report_header(struct mt_thread *t, const struct mt_u
 					  struct block *b)
 {
 	uint32_t tag = mt_header_of(b->p)->tag;
-	b->alloc_call = call_of(b->cell);
+	b->alloc_call = mt_check_made_by(b->cell);
 	struct mt_known known = known_of(b);
 	mt_report_bad_pointer(t, use, b->p, tag == MT_TAG_LIVE ? MT_BAD_HEADER : MT_BAD_TAG, tag,
 			      &known);
@@ -447,17 +433,6 @@ MT_INLINE enum verdict examine(struct mt_thread *t, const struct mt_use *use, vo
 
 /* --- going away ---------------------------------------------------------------------------- */
 
-MT_INLINE int goes_with(uint32_t alloc_call, enum mt_state_call call)
-{
-	if (!alloc_call)
-		return 1;
-	if (alloc_call == MT_CALL_NEW)
-		return call == MT_CALL_DELETE;
-	if (alloc_call == MT_CALL_NEW_ARRAY)
-		return call == MT_CALL_DELETE_ARRAY;
-	return call != MT_CALL_DELETE && call != MT_CALL_DELETE_ARRAY;
-}
-
 MT_COLD static void report_guard(struct mt_thread *t, const struct mt_use *use,
 				 const struct block *b, int is_front)
 {
@@ -481,7 +456,7 @@ MT_INLINE void check_operator(struct mt_thread *t, const struct mt_use *use, con
 {
 	if (MT_LIKELY(b->alloc_call <= MT_CALL_MALLOC && use->call == MT_CALL_FREE))
 		return;
-	if (MT_UNLIKELY(!goes_with(b->alloc_call, use->call)))
+	if (MT_UNLIKELY(!mt_check_goes_with(b->alloc_call, use->call)))
 		report_mismatch(t, use, b);
 }
 
@@ -492,7 +467,7 @@ static void check_page_operator(struct mt_thread *t, const struct mt_use *use, v
 	if (!mt_record_find(p, &gone))
 		return;
 	struct block b = {.p = p, .size = gone.size, .cell = gone.cell};
-	b.alloc_call = call_of(gone.cell);
+	b.alloc_call = mt_check_made_by(gone.cell);
 	check_operator(t, use, &b);
 }
 
@@ -591,28 +566,9 @@ MT_INLINE void let_go(struct mt_thread *t, const struct mt_use *use, const struc
 	free_original(b->original, text);
 }
 
-/* See `going`. */
-MT_INLINE void claim(struct block *b, const void *p)
-{
-	uint64_t *place = &going[((uint64_t)p >> 4) % GOING], seen = 0;
-	b->place = NULL;
-	if (MT_LIKELY(__atomic_load_n(&mt_rt.single, __ATOMIC_RELAXED)))
-		return;
-	for (int round = 0; !__atomic_compare_exchange_n(place, &seen, (uint64_t)p, 0,
-							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-	     seen = 0) {
-		if (seen != (uint64_t)p)
-			return;
-		if (!mt_lock_pause(round++)) /* left by a jump out of a signal handler */
-			__atomic_store_n(place, 0, __ATOMIC_RELAXED);
-	}
-	b->place = place;
-}
-
 MT_INLINE void give_up(struct block *b)
 {
-	if (MT_UNLIKELY(b->place != NULL))
-		__atomic_store_n(b->place, 0, __ATOMIC_RELEASE);
+	mt_check_unclaim(b->place);
 	b->place = NULL;
 }
 
@@ -679,6 +635,15 @@ MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
 				  const struct mt_caller *caller, uint64_t source)
 {
 	return do_malloc(size, call, caller, source);
+}
+
+MT_NOINLINE void *mt_check_finish_malloc(struct mt_thread *t, void *original, size_t size,
+					 enum mt_state_call call, const struct mt_caller *caller)
+{
+	struct request r = {.size = size, .align = LEAST_ALIGN, .call = call, .caller = caller};
+	void *p = make_of(t, &r, original);
+	mt_check_leave(t);
+	return p;
 }
 
 MT_NOINLINE void *mt_check_malloc_hook(size_t size)
@@ -759,7 +724,7 @@ MT_INLINE enum verdict free_any(struct mt_thread *t, const struct mt_use *use, v
 				struct mt_record_text *text)
 {
 	struct block b;
-	claim(&b, p);
+	b.place = mt_check_claim(p);
 	enum verdict v = examine(t, use, p, &b);
 	if (text && v != IS_BAD)
 		text->present = present_of(&b, v);
@@ -975,7 +940,7 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 		return p;
 	}
 	uint32_t token = mt_record_text_begin();
-	claim(&b, old);
+	b.place = mt_check_claim(old);
 	enum verdict v = examine(t, &use, old, &b);
 	if (MT_UNLIKELY(token) && v != IS_BAD)
 		text.present = present_of(&b, v);

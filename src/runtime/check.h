@@ -81,10 +81,51 @@ void *mt_check_malloc_hook(size_t size);
 void mt_check_free_hook(void *p);
 
 /*
+ * The same for the most usual options (check_fast.c): no guards, and guards of the usual size.
+ * mt_check_way(): which of them serve this process's options and this thread, enum mt_other_way.
+ */
+void *mt_check_bare_malloc_hook(size_t size);
+void mt_check_bare_free_hook(void *p);
+void *mt_check_guarded_malloc_hook(size_t size);
+void mt_check_guarded_free_hook(void *p);
+uint32_t mt_check_way(const struct mt_thread *t);
+
+/*
+ * The rest of a malloc after the allocator gave `original`, or NULL, for size and what the layout
+ * adds. Guard held; it is let go.
+ */
+void *mt_check_finish_malloc(struct mt_thread *t, void *original, size_t size,
+			     enum mt_state_call call, const struct mt_caller *caller);
+
+/* The function that made a block of this cell; 0: not known. */
+MT_INLINE uint32_t mt_check_made_by(uint32_t cell)
+{
+	return cell ? mt_rt.sites[mt_rt.cells[cell].site].call : 0;
+}
+
+/* 1: a block that alloc_call made (0: not known) may be freed by `call`. */
+MT_INLINE int mt_check_goes_with(uint32_t alloc_call, enum mt_state_call call)
+{
+	if (!alloc_call)
+		return 1;
+	if (alloc_call == MT_CALL_NEW)
+		return call == MT_CALL_DELETE;
+	if (alloc_call == MT_CALL_NEW_ARRAY)
+		return call == MT_CALL_DELETE_ARRAY;
+	return call != MT_CALL_DELETE && call != MT_CALL_DELETE_ARRAY;
+}
+
+/*
  * operator new or delete is about to go on to malloc or free, which shall know who called: with
  * this size or pointer. sp: where the operator's frame stands.
  */
 void mt_check_expect(enum mt_state_call call, uint64_t size_or_pointer, uintptr_t sp);
+
+/* 1: the stacks of allocations are kept at this moment. */
+MT_INLINE int mt_check_captures(void)
+{
+	return __atomic_load_n(&mt_check.capturing, __ATOMIC_RELAXED) != 0;
+}
 
 /* Lets the guard go; ends the program if a report has said so. */
 void mt_check_die(struct mt_thread *t);

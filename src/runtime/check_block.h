@@ -24,6 +24,9 @@ enum {
 	MT_BYTE_REAR = 0xbb,
 	MT_HEADER_BYTES = 32,
 	MT_GUARD_USUAL = 32, /* bytes: the default of the options */
+	/* what a block with two such guards has in front of it, and in all */
+	MT_BLOCK_USUAL_BEFORE = MT_HEADER_BYTES + MT_GUARD_USUAL,
+	MT_BLOCK_USUAL_EXTRA = MT_BLOCK_USUAL_BEFORE + MT_GUARD_USUAL,
 };
 
 struct mt_header {
@@ -124,6 +127,50 @@ MT_INLINE void *mt_block_dress(void *original, size_t size, size_t align, uint32
 	h->seal = mt_header_seal(h, p);
 	h->tag = MT_TAG_LIVE;
 	return p;
+}
+
+/* The same where both guards have the usual size, and the original is aligned as a block is. */
+MT_INLINE struct mt_header *mt_header_of_usual(const void *p)
+{
+	return (struct mt_header *)((uintptr_t)p - MT_BLOCK_USUAL_BEFORE);
+}
+
+MT_INLINE void *mt_block_dress_usual(void *original, size_t size, uint32_t flags)
+{
+	char *p = (char *)original + MT_BLOCK_USUAL_BEFORE;
+	struct mt_header *h = original;
+	mt_guard_bytes_fill(p - MT_GUARD_USUAL, MT_BYTE_FRONT, MT_GUARD_USUAL);
+	mt_guard_bytes_fill(p + size, MT_BYTE_REAR, MT_GUARD_USUAL);
+	h->flags = flags;
+	h->distance = MT_BLOCK_USUAL_BEFORE;
+	h->size = size;
+	h->usable = size;
+	h->seal = mt_header_seal(h, p);
+	h->tag = MT_TAG_LIVE;
+	return p;
+}
+
+MT_INLINE int mt_guard_usual_holds(const void *guard, uint8_t byte)
+{
+	const mt_word *w = guard;
+	uint64_t word = byte * 0x0101010101010101u;
+	return MT_LIKELY(w[0] == word) && MT_LIKELY(w[1] == word) && MT_LIKELY(w[2] == word) &&
+	       MT_LIKELY(w[3] == word);
+}
+
+/* What made the block: malloc stands for all that are no operators. */
+MT_INLINE uint32_t mt_header_flags(enum mt_state_call call)
+{
+	return call == MT_CALL_NEW         ? MT_HEADER_NEW
+	       : call == MT_CALL_NEW_ARRAY ? MT_HEADER_NEW_ARRAY
+					   : 0;
+}
+
+MT_INLINE uint32_t mt_header_made_by(const struct mt_header *h)
+{
+	return h->flags & MT_HEADER_NEW_ARRAY ? MT_CALL_NEW_ARRAY
+	       : h->flags & MT_HEADER_NEW     ? MT_CALL_NEW
+					      : MT_CALL_MALLOC;
 }
 
 /* Sets flags of a good header. */

@@ -33,10 +33,15 @@ void mt_check_signal_taken(int number);
 extern uint32_t mt_check_pending MT_HIDDEN;
 void mt_check_due_slow(struct mt_thread *t, const struct mt_use *use);
 
+MT_INLINE int mt_check_is_due(void)
+{
+	return MT_UNLIKELY(__atomic_load_n(&mt_check_pending, __ATOMIC_RELAXED) != 0);
+}
+
 /* First thing in an ordinary call of the malloc family. Guard held. */
 MT_INLINE void mt_check_due(struct mt_thread *t, const struct mt_use *use)
 {
-	if (MT_UNLIKELY(__atomic_load_n(&mt_check_pending, __ATOMIC_RELAXED)))
+	if (mt_check_is_due())
 		mt_check_due_slow(t, use);
 }
 

@@ -488,7 +488,7 @@ static void choose_way(struct mt_thread *t, int light, int on)
 	int asks = counts && (!mt_rt.chunk_sizes || mt_rt.guard_bytes) &&
 		   (mt_rt.no_sizes || __atomic_load_n(&mt_rt.tells_sizes, __ATOMIC_RELAXED));
 	int checks = mt_check.state == MT_CHECK_ON;
-	t->other_way = checks ? MT_WAY_CHECK : asks ? MT_WAY_ASK : MT_WAY_SLOW;
+	t->other_way = checks ? mt_check_way(t) : asks ? MT_WAY_ASK : MT_WAY_SLOW;
 	t->sample_all = ordinary_sizes(t);
 	t->control = on && !light ? mt_rt.control_word : NEVER;
 	t->light_control = on && light ? mt_rt.control_word : NEVER;

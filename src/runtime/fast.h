@@ -193,17 +193,29 @@ MT_INLINE int mt_fast_alloc(struct mt_thread *t, uint32_t *slot, uint64_t addres
 }
 
 /*
- * A block of the malloc heap goes. 1, or 0: not ordinary, nothing is changed.
+ * What the index has at an address: its slot, and the record number of a small block that is no
+ * sample; 0: none is known.
  */
-MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address, enum mt_fast_mode mode)
+MT_INLINE uint32_t mt_fast_find(uint64_t address, uint32_t **ret_slot)
+{
+	uint32_t *slot = mt_index_find(address);
+	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
+	*ret_slot = slot;
+	/* negative: MT_SLOT_SAMPLED */
+	return MT_LIKELY((int32_t)r > 0 && mt_rt.live[r].place == address) ? r : 0;
+}
+
+/*
+ * A block of the malloc heap goes, which mt_fast_find() found. 1, or 0: not ordinary, nothing is
+ * changed.
+ */
+MT_INLINE int mt_fast_free_found(struct mt_thread *t, uint32_t *slot, uint32_t r,
+				 enum mt_fast_mode mode)
 {
 	struct mt_state_thread *row = t->row;
 	struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
-	uint32_t *slot = mt_index_find(address);
-	uint32_t r = slot ? __atomic_load_n(slot, __ATOMIC_RELAXED) : 0;
 	struct mt_state_live *l = &mt_rt.live[r];
-	/* 0: not known; negative: MT_SLOT_SAMPLED */
-	if (MT_UNLIKELY((int32_t)r <= 0 || l->place != address || t->free_count >= t->free_slow_at))
+	if (MT_UNLIKELY(t->free_count >= t->free_slow_at))
 		return 0;
 	struct mt_state_cell *c = &mt_rt.cells[l->cell];
 	/* another thread's block, whose counters are its own; or no cell (cell 0 is no thread's) */
@@ -237,15 +249,21 @@ MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address, enum mt_fast_m
 	return 1;
 }
 
+/* Both. 1, or 0: not ordinary, nothing is changed. */
+MT_INLINE int mt_fast_free(struct mt_thread *t, uint64_t address, enum mt_fast_mode mode)
+{
+	uint32_t *slot, r = mt_fast_find(address, &slot);
+	return MT_LIKELY(r) && mt_fast_free_found(t, slot, r, mode);
+}
+
 /*
  * The same for a block without a cell (check mode, when stacks are not wanted): only the thread's
  * totals count it.
  */
-MT_INLINE int mt_fast_alloc_bare(struct mt_thread *t, uint64_t address, size_t size)
+MT_INLINE int mt_fast_alloc_bare(struct mt_thread *t, uint32_t *slot, uint64_t address, size_t size)
 {
 	struct mt_state_thread *row = t->row;
 	struct mt_state_totals *sum = &row->totals[MT_CLASS_MALLOC];
-	uint32_t *slot = mt_index_find(address);
 	uint64_t bytes = sum->bytes + size;
 	int64_t live = (int64_t)(bytes - sum->freed_bytes);
 	uint32_t r = mt_next_record(t);

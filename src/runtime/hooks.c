@@ -182,14 +182,16 @@ MT_NOINLINE static void *first_malloc(size_t size)
 	return mt_check_is_on() ? mt_check_malloc_hook(size) : recording_malloc(size);
 }
 
+/* Where neither of the two quick ways is the thread's: by enum mt_other_way. */
+static const struct other_way {
+	void *(*malloc)(size_t size);
+	void (*free)(void *p);
+} other_ways[MT_WAYS];
+
 MT_NOINLINE static void *other_malloc(size_t size)
 {
 	const struct mt_thread *t = mt_thread_self();
-	if (MT_UNLIKELY(!t))
-		return first_malloc(size);
-	if (MT_LIKELY(t->other_way == MT_WAY_SLOW))
-		return recording_malloc(size);
-	return t->other_way == MT_WAY_CHECK ? mt_check_malloc_hook(size) : asking_malloc(size);
+	return MT_UNLIKELY(!t) ? first_malloc(size) : other_ways[t->other_way].malloc(size);
 }
 
 /* A block that the original gave, or NULL. */
@@ -344,19 +346,37 @@ MT_NOINLINE static void first_free(void *p)
 		recording_free(p);
 }
 
+MT_NOINLINE static void slow_way_free(void *p)
+{
+	if (mt_guard_holds(p))
+		light_free_slow(p);
+	else
+		recording_free(p);
+}
+
+MT_NOINLINE static void asking_way_free(void *p)
+{
+	if (mt_guard_holds(p))
+		light_free_slow(p);
+	else if (p)
+		asking_free(p);
+}
+
+static const struct other_way other_ways[MT_WAYS] = {
+	[MT_WAY_SLOW] = {recording_malloc, slow_way_free},
+	[MT_WAY_ASK] = {asking_malloc, asking_way_free},
+	[MT_WAY_CHECK] = {mt_check_malloc_hook, mt_check_free_hook},
+	[MT_WAY_CHECK_BARE] = {mt_check_bare_malloc_hook, mt_check_bare_free_hook},
+	[MT_WAY_CHECK_GUARDED] = {mt_check_guarded_malloc_hook, mt_check_guarded_free_hook},
+};
+
 MT_NOINLINE static void other_free(void *p)
 {
 	const struct mt_thread *t = mt_thread_self();
 	if (MT_UNLIKELY(!t))
 		first_free(p);
-	else if (t->other_way == MT_WAY_CHECK)
-		mt_check_free_hook(p);
-	else if (mt_guard_holds(p))
-		light_free_slow(p);
-	else if (t->other_way == MT_WAY_ASK && p)
-		asking_free(p);
 	else
-		recording_free(p);
+		other_ways[t->other_way].free(p);
 }
 
 /* As light_malloc(). */

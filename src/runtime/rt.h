@@ -130,6 +130,9 @@ enum mt_other_way {
 	MT_WAY_SLOW = 0, /* recording mode, or any that has to be found out */
 	MT_WAY_ASK = 1,  /* a light mode; the allocator is asked for usable sizes */
 	MT_WAY_CHECK = 2,
+	MT_WAY_CHECK_BARE = 3,    /* check mode without guards, and options that go together */
+	MT_WAY_CHECK_GUARDED = 4, /* with guards of the usual size */
+	MT_WAYS = 5,
 };
 
 /* Per thread; owner thread only, unless said otherwise. Found by mt_thread_self(). */
@@ -260,6 +263,7 @@ struct mt_rt {
 	uint32_t counting;    /* 1: blocks that no table knows were, or may have been, counted in
 				 STATS */
 	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */
+	uint32_t has_new;     /* 1: a site of operator new was made, here or in a parent */
 	uint32_t single;      /* 1 while one thread has been seen: peaks are exact */
 	uint32_t compare_pid; /* 1: fork is noticed by getpid, mt_rt_wipe[0] stays 0 */
 	uint32_t sandboxed;   /* enum mt_sandbox */

@@ -261,6 +261,8 @@ static uint32_t make_site_locked(struct mt_thread *t, uint64_t key, uint64_t tag
 		.regime = mt_site_tag_regime(tag),
 	};
 	table_put(site_table, key, (uint32_t)tag, site);
+	if (mt_rt.sites[site].call == MT_CALL_NEW || mt_rt.sites[site].call == MT_CALL_NEW_ARRAY)
+		__atomic_store_n(&mt_rt.has_new, 1, __ATOMIC_RELAXED);
 	return site;
 }
 

@@ -34,7 +34,9 @@ CASES = {"hot": ("mode=full", ("hot", 1, 40000, 16)),
          "sample": ("mode=sample interval=512K", ("hot", 1, 40000, 16)),
          "record": ("mode=record", ("hot", 1, 40000, 16)),
          "record_diverse": ("mode=record", ("own", 1, 60000, 1000)),
+         "backtrace": (CHECK + "backtrace", ("hot", 1, 40000, 16)),
          "guard": (CHECK + "guard", ("hot", 1, 40000, 16)),
+         "fill": (CHECK + "free_track fill", ("hot", 1, 40000, 16)),
          "check": (CHECK + "guard free_track fill verify_pointers backtrace", ("hot", 1, 40000, 16))}
 
 

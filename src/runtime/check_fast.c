@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * malloc and free of check mode where the options are the usual ones: no guards (bare), or guards
+ * of the usual size. An ordinary block costs what its options need and nothing for the others. What
+ * is not ordinary, or not as it should be, is found out before anything is changed, and goes the
+ * way of all calls in check.c; after the allocator gave a block only mt_check_finish_malloc() can
+ * take over.
+ */
+#include "runtime/check.h"
+#include "runtime/check_block.h"
+#include "runtime/check_claim.h"
+#include "runtime/check_mark.h"
+#include "runtime/check_signal.h"
+#include "runtime/fast.h"
+#include "runtime/foreign.h"
+#include "runtime/sites.h"
+
+#define REAL (&mt_original[MT_FAMILY_PLAIN])
+
+enum dress { BARE, GUARDED };
+
+/* --- which way ----------------------------------------------------------------------------- */
+
+/* Of the options all that these ways know nothing of. */
+static int is_usual(const struct mt_check_options *o)
+{
+	const uint32_t others = MT_CHECK_EXPAND_ALLOC | MT_CHECK_RECORD_ALLOCS |
+				MT_CHECK_GUARD_PAGE | MT_CHECK_FILL_ON_ALLOC |
+				MT_CHECK_FILL_ON_FREE | MT_CHECK_FREE_TRACK;
+	return !(o->flags & others) && !mt_check.limited && !o->heap_every &&
+	       !o->backtrace_min && o->backtrace_max >= MT_LARGE_BYTES;
+}
+
+/* Sizes below MT_LARGE_BYTES are recorded as they come, and an original is aligned as a block is. */
+static int is_ordinary_process(void)
+{
+	return !mt_rt.plain_from && mt_rt.plain_span >= MT_LARGE_BYTES && mt_rt.index_shift >= 4 &&
+	       !mt_rt.guard_bytes;
+}
+
+uint32_t mt_check_way(const struct mt_thread *t)
+{
+	const struct mt_layout *l = &mt_layout;
+	if (!is_usual(&mt_check.options) || !is_ordinary_process() || t->light || t->streaming)
+		return MT_WAY_CHECK;
+	if (!l->has_header)
+		return MT_WAY_CHECK_BARE;
+	return l->front == MT_GUARD_USUAL && l->rear == MT_GUARD_USUAL ? MT_WAY_CHECK_GUARDED
+									: MT_WAY_CHECK;
+}
+
+/* --- malloc -------------------------------------------------------------------------------- */
+
+/* The caller in three words, so that an ordinary call need not have it in memory. */
+#define CALLER_PARAMETERS uintptr_t sp, uintptr_t ra, uintptr_t fp
+#define CALLER_OF(c) (c).sp, (c).ra, (c).fp
+
+MT_NOINLINE static void *malloc_otherwise(size_t size, enum mt_state_call call, CALLER_PARAMETERS)
+{
+	return mt_check_malloc(size, call, &(struct mt_caller){sp, ra, fp}, 0);
+}
+
+MT_NOINLINE static void *finish_otherwise(struct mt_thread *t, void *original, size_t size,
+					  enum mt_state_call call, CALLER_PARAMETERS)
+{
+	return mt_check_finish_malloc(t, original, size, call, &(struct mt_caller){sp, ra, fp});
+}
+
+MT_NOINLINE static void *enter_without_stack(struct mt_thread *t, void *p, size_t size)
+{
+	mt_record_without_stack(t, p, size);
+	mt_leave(t);
+	return p;
+}
+
+/* Of a stack that the memo does not know. */
+MT_NOINLINE static void *enter_unknown(struct mt_thread *t, void *p, size_t size, uint32_t call,
+				       CALLER_PARAMETERS)
+{
+	uint64_t tag = t->tag + call;
+	uint32_t *slot = mt_index_find((uint64_t)p);
+	uint32_t cell = mt_capture_unknown(&t->capture, sp, ra, fp, tag);
+	if (!cell)
+		cell = mt_site_cell(t, tag, 0);
+	if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_FULL)))
+		return mt_record_malloc_in_cell(t, p, size, cell);
+	mt_leave(t);
+	return p;
+}
+
+/* Sizes that the table has at once; 0 is for the others. */
+MT_INLINE int is_small(size_t size)
+{
+	return size - 1 < MT_LARGE_BYTES - 1;
+}
+
+/* Header and guards in front of and behind a block. */
+MT_INLINE void *dress_up(void *original, size_t size, enum mt_state_call call)
+{
+	uint32_t flags = MT_LIKELY(call == MT_CALL_MALLOC) ? 0 : mt_header_flags(call);
+	return mt_block_dress_usual(original, size, flags);
+}
+
+MT_COLD static void *settle_and_return(void *p)
+{
+	mt_settle();
+	return p;
+}
+
+MT_INLINE void *do_malloc(size_t size, enum dress dress)
+{
+	struct mt_caller c = MT_CALLER();
+	struct mt_thread *t;
+	uint32_t cell;
+	size_t given = size;
+	enum mt_state_call call = mt_check_called(MT_CALL_MALLOC, &given, 0, c.sp);
+	if (MT_UNLIKELY(!is_small(size) || mt_check_is_due() || !(t = mt_enter_quick(c.sp))))
+		return malloc_otherwise(size, call, CALLER_OF(c));
+	void *p = REAL->malloc(size + (dress == GUARDED ? MT_BLOCK_USUAL_EXTRA : 0));
+	uint32_t *slot = mt_fast_slot((uint64_t)p + (dress == GUARDED ? MT_BLOCK_USUAL_BEFORE : 0));
+	uint32_t control = __atomic_load_n(&mt_rt.hdr->control, __ATOMIC_RELAXED);
+	if (MT_UNLIKELY(!p || t->settle || control != t->control || !--t->until_tick))
+		return finish_otherwise(t, p, size, call, CALLER_OF(c));
+	mt_foreign_remove(p);
+	if (dress == GUARDED)
+		p = dress_up(p, size, call);
+	if (!mt_check_captures()) {
+		if (MT_UNLIKELY(!mt_fast_alloc_bare(t, slot, (uint64_t)p, size)))
+			return enter_without_stack(t, p, size);
+	} else {
+		if (MT_UNLIKELY(!mt_capture_known(&t->capture, CALLER_OF(c), t->tag + call, &cell)))
+			return enter_unknown(t, p, size, call, CALLER_OF(c));
+		if (MT_UNLIKELY(
+			    !mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_FULL)))
+			return mt_record_malloc_in_cell(t, p, size, cell);
+	}
+	return mt_leave_quick(t) ? settle_and_return(p) : p;
+}
+
+MT_NOINLINE void *mt_check_bare_malloc_hook(size_t size)
+{
+	return do_malloc(size, BARE);
+}
+
+MT_NOINLINE void *mt_check_guarded_malloc_hook(size_t size)
+{
+	return do_malloc(size, GUARDED);
+}
+
+/* --- free ---------------------------------------------------------------------------------- */
+
+/* t: its guard is held, or NULL. */
+MT_NOINLINE static void free_otherwise(struct mt_thread *t, void *p, enum mt_state_call call,
+				       CALLER_PARAMETERS)
+{
+	if (t)
+		mt_leave(t);
+	mt_check_free(p, call, &(struct mt_caller){sp, ra, fp});
+}
+
+/* Nothing to report of the block that record r tells of: it may go by this call. */
+MT_INLINE int is_in_order(const void *p, uint32_t r, enum mt_state_call call, enum dress dress)
+{
+	if (dress == BARE) {
+		uint32_t has_new = __atomic_load_n(&mt_rt.has_new, __ATOMIC_RELAXED);
+		return MT_LIKELY(call == MT_CALL_FREE && !has_new) ||
+		       mt_check_goes_with(mt_check_made_by(mt_rt.live[r].cell), call);
+	}
+	const struct mt_header *h = mt_header_of_usual(p);
+	uint32_t made_by_new = h->flags & (MT_HEADER_NEW | MT_HEADER_NEW_ARRAY);
+	return mt_header_is_good(h, p) &&
+	       (MT_LIKELY(call == MT_CALL_FREE && !made_by_new) ||
+		mt_check_goes_with(mt_header_made_by(h), call)) &&
+	       mt_guard_usual_holds((const char *)p - MT_GUARD_USUAL, MT_BYTE_FRONT) &&
+	       mt_guard_usual_holds((const char *)p + h->size, MT_BYTE_REAR);
+}
+
+/* Another thread's block, say. 0: it has gone meanwhile. */
+MT_NOINLINE static int leave_table_slow(struct mt_thread *t, const void *p)
+{
+	struct mt_gone gone = {0};
+	if (MT_UNLIKELY(!mt_record_take(t, p, &gone)))
+		return 0;
+	mt_record_gone(t, &gone, 0);
+	return 1;
+}
+
+MT_INLINE int leave_table(struct mt_thread *t, const void *p, uint32_t *slot, uint32_t r)
+{
+	if (MT_LIKELY(mt_rt.live[r].cell ? mt_fast_free_found(t, slot, r, MT_FAST_FULL)
+					 : mt_fast_free_bare(t, slot, r)))
+		return 1;
+	return leave_table_slow(t, p);
+}
+
+/* The block's own place; header: as of GUARDED. */
+MT_INLINE void *undress(void *p, enum dress dress)
+{
+	if (dress == BARE)
+		return p;
+	struct mt_header *h = mt_header_of_usual(p);
+	h->tag = MT_TAG_FREED;
+	return mt_header_original(h, p);
+}
+
+MT_INLINE void do_free(void *p, enum dress dress)
+{
+	struct mt_caller c = MT_CALLER();
+	uint32_t *slot;
+	size_t given = (size_t)p;
+	if (!p)
+		return;
+	enum mt_state_call call = mt_check_called(MT_CALL_FREE, &given, 0, c.sp);
+	struct mt_thread *t = mt_enter_quick(c.sp);
+	if (MT_UNLIKELY(!t || mt_check_is_due())) {
+		free_otherwise(t, p, call, CALLER_OF(c));
+		return;
+	}
+	uint64_t *claim = mt_check_claim(p);
+	uint32_t r = mt_fast_find((uint64_t)p, &slot);
+	if (MT_UNLIKELY(!r || !is_in_order(p, r, call, dress) || !leave_table(t, p, slot, r))) {
+		mt_check_unclaim(claim);
+		free_otherwise(t, p, call, CALLER_OF(c));
+		return;
+	}
+	mt_check_unclaim(claim); /* before the allocator may hand the address out again */
+	REAL->free(undress(p, dress));
+	mt_leave(t);
+}
+
+MT_NOINLINE void mt_check_bare_free_hook(void *p)
+{
+	do_free(p, BARE);
+}
+
+MT_NOINLINE void mt_check_guarded_free_hook(void *p)
+{
+	do_free(p, GUARDED);
+}
