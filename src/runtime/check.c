@@ -151,8 +151,8 @@ MT_INLINE void fill_new(void *p, uint64_t from, uint64_t size)
 
 MT_INLINE int wants_stack(size_t size)
 {
-	return mt_check_captures() &&
-	       size >= mt_check.options.backtrace_min && size <= mt_check.options.backtrace_max;
+	return mt_check_captures() && size >= mt_check.options.backtrace_min &&
+	       size <= mt_check.options.backtrace_max;
 }
 
 MT_INLINE void enter_without_stack(struct mt_thread *t, const void *p, size_t size)

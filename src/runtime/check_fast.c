@@ -27,11 +27,12 @@ static int is_usual(const struct mt_check_options *o)
 	const uint32_t others = MT_CHECK_EXPAND_ALLOC | MT_CHECK_RECORD_ALLOCS |
 				MT_CHECK_GUARD_PAGE | MT_CHECK_FILL_ON_ALLOC |
 				MT_CHECK_FILL_ON_FREE | MT_CHECK_FREE_TRACK;
-	return !(o->flags & others) && !mt_check.limited && !o->heap_every &&
-	       !o->backtrace_min && o->backtrace_max >= MT_LARGE_BYTES;
+	return !(o->flags & others) && !mt_check.limited && !o->heap_every && !o->backtrace_min &&
+	       o->backtrace_max >= MT_LARGE_BYTES;
 }
 
-/* Sizes below MT_LARGE_BYTES are recorded as they come, and an original is aligned as a block is. */
+/* Sizes below MT_LARGE_BYTES are recorded as they come, and an original is aligned as a block is.
+ */
 static int is_ordinary_process(void)
 {
 	return !mt_rt.plain_from && mt_rt.plain_span >= MT_LARGE_BYTES && mt_rt.index_shift >= 4 &&
@@ -46,7 +47,7 @@ uint32_t mt_check_way(const struct mt_thread *t)
 	if (!l->has_header)
 		return MT_WAY_CHECK_BARE;
 	return l->front == MT_GUARD_USUAL && l->rear == MT_GUARD_USUAL ? MT_WAY_CHECK_GUARDED
-									: MT_WAY_CHECK;
+								       : MT_WAY_CHECK;
 }
 
 /* --- malloc -------------------------------------------------------------------------------- */
@@ -130,8 +131,7 @@ MT_INLINE void *do_malloc(size_t size, enum dress dress)
 	} else {
 		if (MT_UNLIKELY(!mt_capture_known(&t->capture, CALLER_OF(c), t->tag + call, &cell)))
 			return enter_unknown(t, p, size, call, CALLER_OF(c));
-		if (MT_UNLIKELY(
-			    !mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_FULL)))
+		if (MT_UNLIKELY(!mt_fast_alloc(t, slot, (uint64_t)p, size, cell, MT_FAST_FULL)))
 			return mt_record_malloc_in_cell(t, p, size, cell);
 	}
 	return mt_leave_quick(t) ? settle_and_return(p) : p;
