@@ -142,8 +142,8 @@ const struct mt_command mt_cmd_allocators = {
 		"The process is copied as fork does it, which takes as long, and runs on; where "
 		"that cannot be done it is read while it stands still. The output says which.\n\n"
 		"Known are the allocators of glibc 2.27 to 2.41 and of musl since 1.2.1, "
-		"jemalloc 5.3.0, and mimalloc 2.0.9. No debug information is needed: structures are found by what "
-		"always holds for them. Another allocator is named, and refused. What does not "
+		"jemalloc 5.3.0, and mimalloc 2.0.9. No debug information is needed: structures "
+		"are found by what always holds for them. Another allocator is named, and refused. What does not "
 		"agree in a heap is listed with its address, and what could not be read because "
 		"of it is counted.",
 	.examples = examples,

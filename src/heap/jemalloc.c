@@ -34,6 +34,8 @@ enum {
 
 enum state { STATE_ACTIVE, STATE_DIRTY, STATE_MUZZY, STATE_RETAINED };
 
+static const uint64_t huge_bytes = 2 << 20;
+
 /* A descriptor, as it lies in memory. */
 struct extent {
 	uint64_t bits, address, size, hugepage, serial, link[3];
@@ -232,6 +234,48 @@ static int find_root(struct jemalloc *j, const struct mt_image_module *m, struct
 				  "5.3.0 is",
 				  m->path);
 	return 0;
+}
+
+/* ---- memory of jemalloc's own ---- */
+
+/* The start of a block that jemalloc takes for its structures, at a multiple of huge_bytes. */
+struct base_block {
+	uint64_t size, next;
+	struct extent rest; /* never given yet: up to the block's end */
+};
+
+/* The bytes of such a block at an address, 0: it is none. */
+static uint64_t base_bytes_at(struct jemalloc *j, uint64_t at)
+{
+	struct base_block b;
+
+	if (mt_peek(&j->b->peek, at, &b, sizeof(b)) || !b.size || b.size & (huge_bytes - 1) ||
+	    b.next & (huge_bytes - 1) || arena_bits(&b.rest) != ARENAS_MAX ||
+	    b.rest.address < at + sizeof(b) || b.rest.address > at + b.size ||
+	    b.rest.address + b.rest.size != at + b.size)
+		return 0;
+	return mt_heap_is_writable(j->b, at, b.size) ? b.size : 0;
+}
+
+/* Descriptors, the tree and what else lies there point to blocks, and are no part of the program.
+ */
+static void find_base_blocks(struct jemalloc *j)
+{
+	size_t count;
+	const struct mt_mapping *map = mt_image_mappings(j->b->im, &count);
+
+	if (!j->b->h->arena_count)
+		return;
+	for (size_t i = 0; i < count && !j->b->failed; i++) {
+		uint64_t at = MT_ALIGN_UP(map[i].start, huge_bytes), bytes;
+
+		if (!(map[i].flags & MT_MAPPING_WRITE))
+			continue;
+		for (; at < map[i].end && at >= map[i].start; at += bytes ? bytes : huge_bytes) {
+			bytes = base_bytes_at(j, at);
+			mt_heap_add_range(j->b, at, at + bytes, 0);
+		}
+	}
 }
 
 /* ---- extents ---- */
@@ -481,6 +525,7 @@ static int read_all(struct jemalloc *j, const struct mt_image_module *m, struct 
 		return code;
 	memcpy(j->b->h->version, "5.3.0", sizeof("5.3.0"));
 	walk_tree(j);
+	find_base_blocks(j);
 	if (j->b->ranges_only)
 		return j->b->failed ? mt_err_no_memory(err) : 0;
 	if (j->block_count)

@@ -3,7 +3,7 @@
 """
 memtrack leaks on live processes: scenarios.c tracked and untracked, options, refusals.
 
-  run_reach.py --build DIR [--libc glibc|musl] [-k WORD]
+  run_reach.py --build DIR [--libc glibc|musl] [--preload ALLOCATOR.so] [-k WORD]
 """
 import argparse
 import json
@@ -37,7 +37,10 @@ class Missing(Exception):
 class Bench:
     """Where programs are built and run."""
 
-    def __init__(self, build, libc):
+    def __init__(self, build, libc, preload=None):
+        if preload and not os.path.exists(preload):
+            raise Missing("%s is not installed" % preload)
+        self.preload = preload
         self.build, self.libc = os.path.abspath(build), libc
         self.memtrack, self.library = self.build + "/memtrack", self.build + "/libmemtrack.so"
         self.dir = tempfile.mkdtemp(prefix="memtrack-reach-")
@@ -83,6 +86,8 @@ class Process:
         env = dict(bench.env)
         if options is not None:
             env.update(LD_PRELOAD=bench.library, MEMTRACK_OPTIONS=options)
+        elif bench.preload:
+            env.update(LD_PRELOAD=bench.preload)
         self.process = subprocess.Popen([*before, program or bench.scenarios, name, bench.keeper], env=env, cwd=bench.dir,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.pid = self.process.pid
@@ -118,7 +123,10 @@ def run_scenario(b, name, options):
         got = sums(found)
         if got and options is None and "library" in name: # what the loader allocates for it is held in this way
             got = (got[0], p.inside)
-        b.expect("%s: lost, inside" % name, got, (p.lost, p.inside))
+        wanted = (p.lost, p.inside)
+        if b.preload and options is None and name == "past_the_end": # slots of these allocators are longer than what was asked for
+            wanted = (0, 1)
+        b.expect("%s: lost, inside" % name, got, wanted)
         if found:
             b.expect(name + ": blocks from", found["blocks_from"], "heap" if options is None else "table")
             b.expect(name + ": warnings", found["warnings"], [])
@@ -323,11 +331,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--libc", default="glibc", choices=list(COMPILERS))
+    parser.add_argument("--preload", help="an allocator for the untracked scenarios, instead of the C library's")
     parser.add_argument("-k", default="")
     options = parser.parse_args()
     tap = Tap()
     try:
-        b = Bench(options.build, options.libc)
+        b = Bench(options.build, options.libc, options.preload)
     except Missing as why:
         tap.skip("reachability, %s" % options.libc, why)
         return tap.done()
