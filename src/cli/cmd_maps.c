@@ -158,6 +158,8 @@ static int show_one(const struct maps_options *o, const char *operand, struct mt
 		code = code ? mt_subject_open_process(&u, pid, err)
 			    : mt_subject_open_file(&u, operand, err);
 	if (!code)
+		code = mt_subject_find_heap(&u, err);
+	if (!code)
 		code = make_rows(&u, &old, o, err);
 	if (code)
 		return code;
@@ -294,10 +296,11 @@ const struct mt_command mt_cmd_maps = {
 		"dirty pages; anonymous and file pages; swap; huge pages. Rows add up to the "
 		"total.\n\n"
 		"An object is a file, or what unnamed memory is used for: [heap], the arenas and "
-		"large blocks of glibc's malloc, the heap of a Java VM, stacks of threads, zero "
-		"variables of a library ([bss]), [anon] for the rest. Column # is the number of "
-		"its mappings. Where the process may be read, its own structures tell these; in a "
-		"saved text the shape of the list does. A mapping counts as a whole.\n\n"
+		"large blocks of glibc's malloc, what jemalloc, mimalloc and musl have taken, the "
+		"heap of a Java VM, stacks of threads, zero variables of a library ([bss]), [anon] "
+		"for the rest. Column # is the number of its mappings. Where the process may be "
+		"read, its own structures tell these; in a saved text the shape of the list does. "
+		"A mapping counts as a whole.\n\n"
 		"FILE is a text of /proc/PID/smaps, maps or smaps_rollup, from any machine, or a "
 		"core file: of that there are addresses, and how much of each the file holds "
 		"(dumped); what was in memory it does not tell. What in a text cannot be "

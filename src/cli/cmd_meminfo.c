@@ -219,7 +219,8 @@ static int show_process(const struct meminfo_options *o, pid_t pid, struct mt_bu
 		return mt_err_no_memory(err);
 	if (!code)
 		v.gpu = &gpu;
-	return show_subject(o, &u, &v, out, err);
+	code = mt_subject_find_heap(&u, err);
+	return code ? code : show_subject(o, &u, &v, out, err);
 }
 
 /* ---- a file ---- */
@@ -251,6 +252,8 @@ static int show_file(const struct meminfo_options *o, const char *path, struct m
 	snprintf(u.name, sizeof(u.name), "%s", path);
 	if (mt_subject_is_core(path)) {
 		code = mt_subject_open_file(&u, path, err);
+		if (!code)
+			code = mt_subject_find_heap(&u, err);
 		return code ? code : show_subject(o, &u, &v, out, err);
 	}
 	code = mt_file_read(path, FILE_MAX_BYTES, &text, &len, err);

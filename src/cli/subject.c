@@ -21,6 +21,7 @@ void mt_subject_done(struct mt_subject *u)
 	mt_account_done(&u->account);
 	mt_vma_process_done(&u->process);
 	mt_smaps_done(&u->s);
+	mt_heap_ranges_done(&u->heap);
 	mt_image_close(u->core);
 }
 
@@ -71,6 +72,18 @@ int mt_subject_open_file(struct mt_subject *u, const char *path, struct mt_err *
 					: mt_smaps_read_file(path, &u->s, err);
 }
 
+int mt_subject_find_heap(struct mt_subject *u, struct mt_err *err)
+{
+	int code = u->core  ? mt_heap_ranges_of(u->core, &u->heap)
+		   : u->pid ? mt_heap_ranges_of_process(u->pid, &u->s, &u->heap)
+			    : 0;
+
+	if (code)
+		return mt_err_no_memory(err);
+	mt_heap_ranges_give(&u->heap, &u->process.facts);
+	return 0;
+}
+
 /* ---- rows ---- */
 
 static int make_account(struct mt_subject *u, const struct mt_subject_rows *how,
@@ -106,6 +119,9 @@ static int make_core_account(struct mt_subject *u, const struct mt_subject_rows 
 		.sp_count = count,
 		.java_start = u->process.java.start,
 		.java_end = u->process.java.end,
+		.heap = u->heap.range,
+		.heaps = u->heap.count,
+		.heap_what = u->heap.allocator,
 		.read = read_core,
 		.context = u->core,
 	};

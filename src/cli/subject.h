@@ -7,6 +7,7 @@
  * file, and the rows made of them.
  */
 
+#include "cli/heap_ranges.h"
 #include "target/account.h"
 
 enum { MT_SUBJECT_NAME_MAX = 256 };
@@ -17,6 +18,7 @@ struct mt_subject {
 	char name[MT_SUBJECT_NAME_MAX];
 	struct mt_smaps s;
 	struct mt_vma_process process; /* of a PID; of a core file only what it says of Java */
+	struct mt_heap_ranges heap;    /* mt_subject_find_heap() */
 	struct mt_image *core;   /* owned; NULL: no core file. Names in s are borrowed from it */
 	struct mt_err core_note; /* its text: what of the core file is missing */
 	struct mt_account account;
@@ -30,6 +32,12 @@ MT_AUTO_DEFINE_INPLACE(mt_subject, struct mt_subject, mt_subject_done)
 int mt_subject_open_process(struct mt_subject *u, pid_t pid, struct mt_err *err);
 /* A text of maps, smaps or smaps_rollup, or a core file. */
 int mt_subject_open_file(struct mt_subject *u, const char *path, struct mt_err *err);
+
+/*
+ * Asks the allocator's structures of a process or core file which mappings are its own; some
+ * milliseconds, and nothing for glibc. 0 or -ENOMEM with *err.
+ */
+int mt_subject_find_heap(struct mt_subject *u, struct mt_err *err);
 
 /* Whether a file begins as a core file does (any ELF file: others are refused with a reason). */
 bool mt_subject_is_core(const char *path);

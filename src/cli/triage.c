@@ -10,6 +10,7 @@
 #include "base/escape.h"
 #include "base/file.h"
 #include "cli/any_process.h"
+#include "cli/heap_ranges.h"
 #include "cli/triage_parts.h"
 #include "core/cc.h"
 #include "core/sys.h"
@@ -149,6 +150,7 @@ static int read_mappings(struct gathering *g, size_t at, struct mt_err *err)
 {
 	mt_auto(mt_vma_process) struct mt_vma_process process = {.pid = g->w->pid};
 	mt_auto(mt_smaps) struct mt_smaps s = {0};
+	mt_auto(mt_heap_ranges) struct mt_heap_ranges heap = {0};
 	mt_auto(free) struct mt_vma_label *labels = NULL;
 	enum mt_vma_rules rules;
 	int code;
@@ -163,6 +165,9 @@ static int read_mappings(struct gathering *g, size_t at, struct mt_err *err)
 		return mt_err_no_memory(err);
 	process.facts.java_start = g->java.start;
 	process.facts.java_end = g->java.end;
+	if (mt_heap_ranges_of_process(g->w->pid, &s, &heap))
+		return mt_err_no_memory(err);
+	mt_heap_ranges_give(&heap, &process.facts);
 	if (mt_vma_classify(&s, &process.facts, &labels))
 		return mt_err_no_memory(err);
 	return take_mappings(g, at, &s, labels, rules) ? mt_err_no_memory(err) : 0;

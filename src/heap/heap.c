@@ -31,14 +31,14 @@ static int read_static(struct mt_heap_build *b, const struct mt_allocator_found 
 	int code = mt_heap_read_musl(b, f->module, &none);
 
 	if (code != -ENOTSUP || b->ranges_only) {
-		if (code)
+		if (code && err)
 			*err = none;
 		b->h->allocator = "musl";
 		return code;
 	}
 	code = mt_heap_read_glibc(b, f->module, &none);
 	if (code != -ENOTSUP) {
-		if (code)
+		if (code && err)
 			*err = none;
 		b->h->allocator = "glibc";
 		return code;

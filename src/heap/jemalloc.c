@@ -32,6 +32,8 @@ enum {
 	ARENAS_MAX = 4095,
 };
 
+#define OWN_BYTES ((uint64_t)2 << 20)
+
 enum state { STATE_ACTIVE, STATE_DIRTY, STATE_MUZZY, STATE_RETAINED };
 
 static const uint64_t huge_bytes = 2 << 20;
@@ -60,6 +62,7 @@ struct jemalloc {
 	struct mt_heap_build *b;
 	struct mt_present present;
 	uint64_t root;
+	uint64_t last_own;    /* added last, see take_own() */
 	struct block *blocks; /* sorted after the walk */
 	size_t block_count, block_cap;
 	uint32_t arena_of[ARENAS_MAX + 1]; /* index in h->arenas + 1 */
@@ -112,10 +115,15 @@ static uint64_t size_of(const struct extent *e)
 
 /* ---- the tree ---- */
 
+static uint64_t descriptor_of(uint64_t entry)
+{
+	return (uint64_t)((int64_t)(entry << 16) >> 16) & ~(uint64_t)(EXTENT_BYTES - 1);
+}
+
 /* The descriptor that an entry of a leaf names: -ENOENT: none; -EINVAL: what it names is none. */
 static int extent_of(struct jemalloc *j, uint64_t entry, struct extent *e)
 {
-	uint64_t at = (uint64_t)((int64_t)(entry << 16) >> 16) & ~(uint64_t)(EXTENT_BYTES - 1);
+	uint64_t at = descriptor_of(entry);
 
 	if (!at)
 		return -ENOENT;
@@ -329,10 +337,6 @@ static void walk_extent(struct jemalloc *j, const struct extent *e)
 	uint32_t arena;
 	struct mt_heap_arena *a;
 
-	if (j->b->ranges_only) {
-		mt_heap_add_range(j->b, base_of(e), base_of(e) + size_of(e), 0);
-		return;
-	}
 	if (state_of(e) > STATE_MUZZY)
 		return; /* address space alone, or on its way to it */
 	a = arena_at(j, arena_bits(e), &arena);
@@ -358,6 +362,27 @@ static void walk_extent(struct jemalloc *j, const struct extent *e)
 	}
 }
 
+/*
+ * What jemalloc keeps for itself, descriptors and leaves, lies in mappings of its own: at multiples
+ * of 2 MiB, and as large.
+ */
+static void take_own(struct jemalloc *j, uint64_t address)
+{
+	uint64_t start = MT_ALIGN_DOWN(address, OWN_BYTES);
+
+	if (start == j->last_own)
+		return;
+	j->last_own = start;
+	if (mt_heap_is_writable(j->b, start, OWN_BYTES))
+		mt_heap_add_range(j->b, start, start + OWN_BYTES, 0);
+}
+
+static void take_range(struct jemalloc *j, uint64_t entry, const struct extent *e)
+{
+	mt_heap_add_range(j->b, base_of(e), base_of(e) + size_of(e), 0);
+	take_own(j, descriptor_of(entry));
+}
+
 static void walk_leaf(struct jemalloc *j, uint64_t leaf, uint64_t index)
 {
 	for (uint64_t at = 0; at < LEVEL_BYTES && !j->b->failed; at += 8) {
@@ -378,6 +403,8 @@ static void walk_leaf(struct jemalloc *j, uint64_t leaf, uint64_t index)
 		if (code || address < base_of(&e) || address - base_of(&e) >= size_of(&e))
 			mt_heap_add_damage(j->b, address,
 					   "what the tree has for this page is not its extent");
+		else if (address == base_of(&e) && j->b->ranges_only)
+			take_range(j, entry, &e);
 		else if (address == base_of(&e))
 			walk_extent(j, &e);
 	}
@@ -388,9 +415,12 @@ static void walk_tree(struct jemalloc *j)
 	for (uint64_t i = 0; i < LEVEL_ENTRIES; i++) {
 		uint64_t leaf;
 
-		if (!mt_peek_u64(&j->b->peek, j->root + 8 * i, &leaf) && leaf &&
-		    mt_heap_is_writable(j->b, leaf, LEVEL_BYTES))
-			walk_leaf(j, leaf, i);
+		if (mt_peek_u64(&j->b->peek, j->root + 8 * i, &leaf) || !leaf ||
+		    !mt_heap_is_writable(j->b, leaf, LEVEL_BYTES))
+			continue;
+		if (j->b->ranges_only)
+			take_own(j, leaf);
+		walk_leaf(j, leaf, i);
 	}
 }
 

@@ -607,6 +607,16 @@ static void tell_unseen(struct mimalloc *m)
 				   count);
 }
 
+static void add_ranges(struct mimalloc *m)
+{
+	for (size_t i = 0; i < m->segment_count; i++) {
+		const struct segment *s = &m->segments[i];
+
+		if (s->is_whole)
+			mt_heap_add_range(m->b, s->at, s->at + bytes_of(&s->head), 0);
+	}
+}
+
 static int read_all(struct mimalloc *m, struct mt_err *err)
 {
 	size_t whole = 0;
@@ -626,6 +636,10 @@ static int read_all(struct mimalloc *m, struct mt_err *err)
 				  "no segment of '%s' is built as those of mimalloc 2.0.9 are",
 				  m->module->path);
 	memcpy(m->b->h->version, "2.0.9", sizeof("2.0.9"));
+	if (m->b->ranges_only) {
+		add_ranges(m);
+		return m->b->failed ? mt_err_no_memory(err) : 0;
+	}
 	visit_heap(m, NULL, m->main_heap);
 	for (size_t i = 0; i < m->segment_count && !m->b->failed; i++)
 		visit_heaps(m, &m->segments[i]);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/search.h"
 #include "wire/state.h"
 
 #include <elf.h>
@@ -213,6 +214,21 @@ static bool is_chunks(const struct classifier *c, const struct mt_smaps_mapping 
 		at += bytes;
 	}
 	return (at - begin) * 2 > m->end - m->start || (steps == CHUNKS_MAX && at > begin);
+}
+
+/* Whether more than half of the mapping is the allocator's, as its own structures say. */
+static bool is_taken(const struct classifier *c, const struct mt_mapping *m)
+{
+	size_t i = MT_SEARCH_UP_TO(c->f->heap, c->f->heaps, start, m->start);
+	uint64_t taken = 0;
+
+	for (i -= i > 0; i < c->f->heaps && c->f->heap[i].start < m->end; i++) {
+		uint64_t start = MT_MAX(c->f->heap[i].start, m->start);
+		uint64_t end = MT_MIN(c->f->heap[i].end, m->end);
+
+		taken += end > start ? end - start : 0;
+	}
+	return taken * 2 > m->end - m->start;
 }
 
 static bool is_named_heap(const char *name)
@@ -479,6 +495,8 @@ static struct mt_vma_label unnamed(const struct classifier *c, size_t i)
 		return label(c->label[i - 1].kind, c->label[i - 1].group, "bss");
 	if (is_chunks(c, &c->s->mapping[i], bss_end))
 		return label(MT_VMA_NATIVE_HEAP, MT_VMA_GROUP_NATIVE, "glibc, large blocks");
+	if (is_taken(c, m))
+		return label(MT_VMA_NATIVE_HEAP, MT_VMA_GROUP_NATIVE, c->f->heap_what);
 	if (m->flags & MT_MAPPING_EXEC)
 		return label(MT_VMA_JIT, MT_VMA_GROUP_CODE, "");
 	return label(MT_VMA_UNKNOWN, MT_VMA_GROUP_OTHER,

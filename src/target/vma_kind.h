@@ -56,6 +56,10 @@ struct mt_vma_label {
 	const char *what; /* more precisely, "" when there is nothing to say; static */
 };
 
+struct mt_vma_range {
+	uint64_t start, end;
+};
+
 /* What is known beside the text. All zero: nothing. */
 struct mt_vma_facts {
 	enum mt_vma_rules rules;
@@ -63,6 +67,10 @@ struct mt_vma_facts {
 	const uint64_t *sp;  /* stack pointers of threads */
 	size_t sp_count;
 	uint64_t java_start, java_end; /* of Java objects; equal: not known */
+	/* What an allocator has taken that the rules do not know: sorted, disjoint; borrowed. */
+	const struct mt_vma_range *heap;
+	size_t heaps;
+	const char *heap_what; /* the allocator's name, static */
 	/* Copies bytes of the process, and returns how many; NULL: cannot be read. */
 	size_t (*read)(void *context, uint64_t address, void *to, size_t bytes);
 	void *context;

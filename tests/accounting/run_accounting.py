@@ -178,6 +178,47 @@ def memory_of_every_use_is_in_its_category(b):
     b.expect("arena", row_of(rows, said["arena"])["what"], "glibc arena")
 
 
+LIBRARIES = "/usr/lib/x86_64-linux-gnu/lib"
+ALLOCATORS = {"jemalloc": ("gcc", LIBRARIES + "jemalloc.so.2"), "mimalloc": ("gcc", LIBRARIES + "mimalloc.so.2"),
+              "musl": ("musl-gcc", None)}
+
+
+def check_heap_rows(b, name, rows, addresses):
+    for address in addresses:
+        row = row_of(rows, address)
+        if row["object"] != "[heap]":
+            b.expect(name, (row["kind"], row["what"]), ("Native Heap", name.split(",")[0]))
+
+
+@test
+def memory_of_other_allocators_is_native_heap(b):
+    """The mappings that jemalloc, mimalloc and musl have taken, by their own structures; also in a core file."""
+    tried = 0
+    for allocator, (compiler, preload) in ALLOCATORS.items():
+        if not shutil.which(compiler) or (preload and not os.path.exists(preload)):
+            b.notes.append(allocator + " is not here")
+            continue
+        tried += 1
+        program = os.path.join(b.dir, compiler)
+        subprocess.run([compiler, "-O1", "-fno-builtin", "-o", program, os.path.join(HERE, "held.c")], check=True)
+        child = b.start(*(["env", "LD_PRELOAD=" + preload] if preload else []), program)
+        addresses = [int(word, 16) for word in child.stdout.readline().split()[1:]]
+        stop(child.pid)
+        ours = agree(b, child.pid, "mapping")
+        check_heap_rows(b, allocator, ours["rows"], addresses)
+        heap = sum(row["rss_bytes"] for row in ours["rows"] if row["kind"] == "Native Heap")
+        unknown = sum(row["rss_bytes"] for row in ours["rows"] if row["kind"] == "Unknown")
+        if heap < 17 << 20 or unknown > 256 << 10:
+            b.problems.append("%s: %d bytes of Native Heap, %d Unknown" % (allocator, heap, unknown))
+        if shutil.which("gcore"):
+            subprocess.run(["gcore", "-o", os.path.join(b.dir, "core"), str(child.pid)], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, check=True)
+            core = b.json("maps", "core.%d" % child.pid, "--by=mapping")
+            check_heap_rows(b, allocator + ", core file", core["rows"], addresses)
+    if not tried:
+        raise cases.Skip("none of " + ", ".join(ALLOCATORS))
+
+
 @test
 def a_saved_text_says_the_same(b):
     child, said = b.shapes()

@@ -127,6 +127,30 @@ static void versioned_libraries_and_the_executable_are_code(void **state)
 	done(&f);
 }
 
+static void what_an_allocator_has_taken_is_native_heap(void **state)
+{
+	static const struct mt_vma_range taken[] = {
+		{0x7f0000010000, 0x7f0000011000}, {0x7f0000020000, 0x7f0000023000},
+		{0x7f0000025000, 0x7f0000026000}, {0x7f0000030000, 0x7f0000060000},
+		{0x7f0000070000, 0x7f0000071000},
+	};
+	static const struct expected list[] = {
+		{"7f0000000000-7f0000010000 rw-p 00000000 00:00 0", MT_VMA_UNKNOWN, "anonymous"},
+		/* one page of 16 */
+		{"7f0000010000-7f0000020000 rw-p 00000000 00:00 0", MT_VMA_UNKNOWN, "anonymous"},
+		/* four of seven, in two ranges */
+		{"7f0000020000-7f0000027000 rw-p 00000000 00:00 0", MT_VMA_NATIVE_HEAP, "jemalloc"},
+		/* a range goes over several mappings */
+		{"7f0000030000-7f0000040000 rw-p 00000000 00:00 0", MT_VMA_NATIVE_HEAP, "jemalloc"},
+		{"7f0000040000-7f0000050000 ---p 00000000 00:00 0", MT_VMA_NATIVE_HEAP, "jemalloc"},
+		{"7f0000050000-7f0000080000 rw-p 00000000 00:00 0", MT_VMA_UNKNOWN, "anonymous"},
+		{"7f0000080000-7f0000090000 rw-s 00000000 00:01 7  /memfd:x (deleted)",
+		 MT_VMA_SHARED, NULL},
+	};
+
+	CHECK(list, .heap = taken, .heaps = MT_ARRAY_LEN(taken), .heap_what = "jemalloc");
+}
+
 static void java_objects_are_where_the_vm_says(void **state)
 {
 	static const struct expected list[] = {
@@ -643,6 +667,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(heap_stack_and_a_library_with_its_bss),
 		cmocka_unit_test(versioned_libraries_and_the_executable_are_code),
+		cmocka_unit_test(what_an_allocator_has_taken_is_native_heap),
 		cmocka_unit_test(java_objects_are_where_the_vm_says),
 		cmocka_unit_test(other_rules_of_desktop_linux),
 		cmocka_unit_test(arenas_of_glibc_are_known_by_their_shape),

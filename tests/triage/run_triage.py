@@ -7,8 +7,10 @@ that nothing in the program changes.
   run_triage.py --build DIR [-k WORD]
 """
 import concurrent.futures
+import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -137,6 +139,17 @@ def each_scenario_has_its_verdict(b):
         b.problems.append("the leak in the last half: %r" % leak)
     b.expect("damages, decoy", looks["decoy"].result()[0]["allocator"]["damages"], 0)
     b.expect("damages", looks["damaged"].result()[0]["allocator"]["damages"], 1)
+
+
+@test
+def the_heaps_of_other_allocators_are_heaps(b):
+    found = [path for path in glob.glob("/usr/lib/*-linux-gnu/lib*") if re.search(r"/lib(jemalloc|mimalloc)\.so\.2$", path)]
+    if not found:
+        raise cases.Skip("neither libjemalloc2 nor libmimalloc2.0 is installed")
+    for path in found:
+        for kind in "leak", "container":
+            _, pid = b.scenario(kind, "env", "LD_PRELOAD=" + path)
+            check(b, kind, b.json(pid, "--for=2s"))
 
 
 @test
