@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process that is tracked has its state file mapped, wherever that file lies, so /proc/PID/maps
- * finds it; files whose process is gone are found in the directories where they are made.
+ * A process that is tracked has its state file mapped, wherever that file lies, so that its
+ * mappings tell it; files whose process is gone are found in the directories where they are made.
  */
 
 #include "cli/find.h"
@@ -12,6 +12,7 @@
 #include "base/path.h"
 #include "formats/mtk_read.h"
 #include "record/statedir.h"
+#include "target/mapped_files.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -19,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAPS_MAX = 64 << 20, STRING_MAX = 4096 };
+enum { STRING_MAX = 4096 };
 
 void mt_live_states_done(struct mt_live_states *s)
 {
@@ -107,24 +108,16 @@ static int add_running_in(struct mt_live_states *s, const char *path)
 	return code;
 }
 
-static int add_mapped(struct mt_live_states *s, const char *pid)
+static int add_mapped_state(void *context, const char *name, uint64_t inode)
 {
-	mt_auto(free) char *text = NULL;
-	size_t len;
-	char path[300], *save = NULL;
-	int code = 0;
+	return is_state_name(name) ? add_state(context, name) : 0;
+}
 
-	snprintf(path, sizeof(path), "/proc/%s/maps", pid);
-	if (mt_file_read(path, MAPS_MAX, &text, &len, NULL))
-		return 0;
-	for (char *line = strtok_r(text, "\n", &save); line && !code;
-	     line = strtok_r(NULL, "\n", &save)) {
-		char *file = strchr(line, '/');
+static int add_mapped(struct mt_live_states *s, pid_t pid)
+{
+	int code = mt_mapped_files(pid, MT_MAPPED_BEST, add_mapped_state, s);
 
-		if (file && is_state_name(file))
-			code = add_state(s, file);
-	}
-	return code;
+	return code == -ENOMEM ? code : 0; /* others may not be looked at, or are gone */
 }
 
 static int compare_states(const void *a, const void *b)
@@ -149,7 +142,7 @@ int mt_live_states_find(struct mt_live_states *ret_states)
 		code = add_running_in(&s, dir);
 	for (struct dirent *e; proc && !code && (e = readdir(proc));)
 		if (isdigit((unsigned char)e->d_name[0]))
-			code = add_mapped(&s, e->d_name);
+			code = add_mapped(&s, (pid_t)atoi(e->d_name));
 	if (proc)
 		closedir(proc);
 	if (code) {
@@ -166,11 +159,8 @@ int mt_live_state_of(pid_t pid, char **ret_path, struct mt_err *err)
 {
 	mt_auto(mt_live_states) struct mt_live_states s = {0};
 	const struct mt_live_state *found = NULL;
-	char name[16];
-	int code;
+	int code = add_mapped(&s, pid);
 
-	snprintf(name, sizeof(name), "%d", (int)pid);
-	code = add_mapped(&s, name);
 	if (!code) /* where the file has another name for the process */
 		code = mt_statedir_each(0, add_directory, &s);
 	for (size_t i = 0; i < s.count && !code; i++) {

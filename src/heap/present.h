@@ -3,21 +3,14 @@
 #define MT_HEAP_PRESENT_H
 
 /*
- * Which pages of a process were ever written: those that were not need not be read, and reading
- * them would make page tables for them. Private to heap.
+ * Which pages of an image's process were ever written: those that were not need not be read, and
+ * reading them would make page tables for them. Private to heap.
  */
 
-#include "base/cleanup.h"
-#include "target/image.h"
-
-enum { MT_PRESENT_PAGES = 8192 };
+#include "target/pagemap.h"
 
 struct mt_present {
-	int fd; /* -1: not known, all pages count as written */
-	uint64_t page_bytes;
-	uint64_t first;  /* page number of entry[0] */
-	uint64_t count;  /* of entries that are known */
-	uint64_t *entry; /* owned */
+	struct mt_pagemap map;
 };
 
 /* Never fails: what cannot be known counts as written. */

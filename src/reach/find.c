@@ -356,8 +356,7 @@ static int find_roots(struct maker *m)
 	if (mt_roots_find(&in, &f->roots))
 		return -ENOMEM;
 	if (mt_image_facts(m->im)->source != MT_IMAGE_CORE &&
-	    mt_absent_find(in.pid, in.mapping, in.mappings, &m->own, &m->absent,
-			   &f->left_out_bytes))
+	    mt_absent_find(m->im, &m->own, &m->absent, &f->left_out_bytes))
 		return -ENOMEM;
 	f->absent_bytes = mt_ranges_bytes(&f->roots.range);
 	if (mt_ranges_subtract(&f->roots.range, m->absent.item, m->absent.count))

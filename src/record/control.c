@@ -13,6 +13,7 @@
 #include "core/cc.h"
 #include "core/sys.h"
 #include "formats/mtk_read.h"
+#include "target/mapped_files.h"
 #include "wire/state.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@
 #include <unistd.h>
 
 enum { OWNER_WAIT_NS = 2000000000, STEP_NS = 1000000, STEP_MAX_NS = 20000000 };
-enum { LABEL_MAX = 127, MODULES_MAX = 511, EVERY_MAX = 65536, RANGES_MAX = 4, MAPS_MAX = 64 << 20 };
+enum { LABEL_MAX = 127, MODULES_MAX = 511, EVERY_MAX = 65536, RANGES_MAX = 4 };
 #define INTERVAL_MAX ((uint64_t)1 << 40)
 
 /* ---- words ---- */
@@ -351,24 +352,27 @@ static int map_state(struct controlled *c, struct mt_err *err)
 
 /* ---- the lock ---- */
 
+static int is_inode(void *context, const char *name, uint64_t inode)
+{
+	/* the device beside it is not that of stat() in every file system */
+	return inode == *(const ino_t *)context;
+}
+
 /* Whether a process has this file mapped, as every controller has; true when one cannot look. */
 static bool has_mapped(int32_t pid, int fd)
 {
-	mt_auto(free) char *text = NULL;
-	char path[64], name[64];
 	struct stat st;
-	size_t len;
-	int code;
 
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/maps", pid);
-	code = mt_file_read(path, MAPS_MAX, &text, &len, NULL);
-	if (code == -ENOENT || code == -ESRCH)
-		return false;
-	if (code || fstat(fd, &st))
+	if (fstat(fd, &st))
 		return true;
-	/* the device beside it is not that of stat() in every file system */
-	snprintf(name, sizeof(name), " %llu ", (unsigned long long)st.st_ino);
-	return strstr(text, name) != NULL;
+	switch (mt_mapped_files(pid, MT_MAPPED_BEST, is_inode, &st.st_ino)) {
+	case 0:
+	case -ENOENT:
+	case -ESRCH:
+		return false;
+	default:
+		return true;
+	}
 }
 
 /* An owner that is gone, or another process that got its number. */
