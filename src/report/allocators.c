@@ -5,8 +5,10 @@
 
 #include "base/escape.h"
 #include "base/units.h"
+#include "model/profile.h"
 #include "report/grid.h"
-#include "report/json.h"
+#include "report/internal.h"
+#include "report/json_report.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -171,15 +173,62 @@ static void add_damage(const struct mt_heap *h, struct mt_buf *out)
 			      mt_units_count(h->damages_in_all - h->damage_count, text));
 }
 
-int mt_allocators_text(const struct mt_heap *h, const struct mt_image_facts *facts,
-		       struct mt_buf *out)
+/* How many of the pinners are told; those that no site owns are one of them. */
+static size_t told_pinners(const struct mt_allocators_report *r)
 {
-	struct mt_heap_arena s = mt_heap_sum(h);
+	size_t count = r->sites ? r->pinned->pinner_count : 0;
+
+	return r->top && r->top < count ? (size_t)r->top : count;
+}
+
+static void add_pinner(const struct mt_allocators_report *r, size_t i, struct mt_buf *out)
+{
+	const struct mt_heap_pinner *p = &r->pinned->pinners[i];
+	char pages[MT_UNITS_TEXT_MAX], alone[MT_UNITS_TEXT_MAX], live[MT_UNITS_TEXT_MAX],
+		blocks[MT_UNITS_TEXT_MAX];
+
+	mt_buf_printf(out,
+		      "\n%zu. %s of such pages, %s of them for this alone: %s in %s block%s%s\n",
+		      i + 1, mt_units_size(p->page_bytes, pages),
+		      p->alone_bytes ? mt_units_size(p->alone_bytes, alone) : "none",
+		      mt_units_size(p->live_bytes, live), mt_units_count(p->live_blocks, blocks),
+		      p->live_blocks == 1 ? "" : "s",
+		      p->owner ? "" : " of no call site (made before the start, or libc's own)");
+	if (p->owner)
+		mt_text_stack_at(r->sites, r->sites->profiles[0],
+				 r->sites->profiles[0]->site[p->owner].node, out);
+}
+
+/* Pages with little on them, and whose that is. */
+static void add_pinned(const struct mt_allocators_report *r, struct mt_buf *out)
+{
+	char pages[MT_UNITS_TEXT_MAX], live[MT_UNITS_TEXT_MAX];
+	size_t told = told_pinners(r);
+
+	if (!r->pinned->page_bytes)
+		return;
+	mt_buf_printf(out, "\npages at most half of which is live: %s, for %s of live blocks%s\n",
+		      mt_units_size(r->pinned->page_bytes, pages),
+		      mt_units_size(r->pinned->live_bytes, live),
+		      told ? "; by call site, a page counts at each that has a block on it:"
+		      : r->is_partly_recorded ? " (no call sites: not every block is recorded)"
+					      : "");
+	for (size_t i = 0; i < told; i++)
+		add_pinner(r, i, out);
+	if (r->sites && told < r->pinned->pinner_count)
+		mt_buf_printf(out, "\nand %s more (--top=0 lists all)\n",
+			      mt_units_count(r->pinned->pinner_count - told, pages));
+}
+
+int mt_allocators_text(const struct mt_allocators_report *r, struct mt_buf *out)
+{
+	struct mt_heap_arena s = mt_heap_sum(r->heap);
 	int code;
 
-	add_head(h, facts, &s, out);
-	code = add_table(h, &s, out);
-	add_damage(h, out);
+	add_head(r->heap, r->facts, &s, out);
+	code = add_table(r->heap, &s, out);
+	add_pinned(r, out);
+	add_damage(r->heap, out);
 	return code || out->failed ? -ENOMEM : 0;
 }
 
@@ -202,9 +251,58 @@ static void add_numbers(struct mt_json *j, const struct mt_heap_arena *a)
 	mt_json_u64(j, "own_blocks", a->own_blocks);
 }
 
-int mt_allocators_json(const struct mt_heap *h, const struct mt_image_facts *facts,
-		       struct mt_buf *out)
+static void json_pinner(struct mt_json *j, const struct mt_allocators_report *r,
+			const struct mt_heap_pinner *p)
 {
+	const struct mt_profile *profile = r->sites->profiles[0];
+
+	mt_json_open(j, NULL, '{');
+	mt_json_u64(j, "page_bytes", p->page_bytes);
+	mt_json_u64(j, "alone_bytes", p->alone_bytes);
+	mt_json_u64(j, "live_bytes", p->live_bytes);
+	mt_json_u64(j, "live_blocks", p->live_blocks);
+	if (p->owner) {
+		mt_json_string(j, "call", mt_words_call(profile->site[p->owner].call));
+		mt_json_open(j, "stack", '[');
+		mt_stack_each_at(r->sites, profile, profile->site[p->owner].node, mt_json_frame, j);
+		mt_json_close(j, ']');
+	}
+	mt_json_close(j, '}');
+}
+
+static void json_pinned(struct mt_json *j, const struct mt_allocators_report *r)
+{
+	size_t told = told_pinners(r);
+
+	mt_json_open(j, "pinned", '{');
+	mt_json_u64(j, "page_bytes", r->pinned->page_bytes);
+	mt_json_u64(j, "live_bytes", r->pinned->live_bytes);
+	if (r->sites) {
+		mt_json_u64(j, "site_count", r->pinned->pinner_count);
+		mt_json_open(j, "sites", '[');
+		for (size_t i = 0; i < told; i++)
+			json_pinner(j, r, &r->pinned->pinners[i]);
+		mt_json_close(j, ']');
+	}
+	mt_json_close(j, '}');
+}
+
+static void json_arenas(struct mt_json *j, const struct mt_heap *h)
+{
+	mt_json_open(j, "arenas", '[');
+	for (size_t i = 0; i < h->arena_count; i++) {
+		mt_json_open(j, NULL, '{');
+		mt_json_u64(j, "address", h->arenas[i].address);
+		add_numbers(j, &h->arenas[i]);
+		mt_json_close(j, '}');
+	}
+	mt_json_close(j, ']');
+}
+
+int mt_allocators_json(const struct mt_allocators_report *r, struct mt_buf *out)
+{
+	const struct mt_heap *h = r->heap;
+	const struct mt_image_facts *facts = r->facts;
 	struct mt_heap_arena s = mt_heap_sum(h);
 	struct mt_json j = {.out = out};
 
@@ -218,14 +316,8 @@ int mt_allocators_json(const struct mt_heap *h, const struct mt_image_facts *fac
 	mt_json_string(&j, "version", h->version);
 	add_numbers(&j, &s);
 	mt_json_u64(&j, "skipped_bytes", h->skipped_bytes);
-	mt_json_open(&j, "arenas", '[');
-	for (size_t i = 0; i < h->arena_count; i++) {
-		mt_json_open(&j, NULL, '{');
-		mt_json_u64(&j, "address", h->arenas[i].address);
-		add_numbers(&j, &h->arenas[i]);
-		mt_json_close(&j, '}');
-	}
-	mt_json_close(&j, ']');
+	json_arenas(&j, h);
+	json_pinned(&j, r);
 	mt_json_u64(&j, "damages", h->damages_in_all);
 	mt_json_open(&j, "damage", '[');
 	for (size_t i = 0; i < h->damage_count; i++) {

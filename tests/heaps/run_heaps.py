@@ -440,6 +440,35 @@ def tracked_programs_are_read_like_others(b):
 
 
 @test
+def pages_with_little_on_them_are_told_by_call_site(b):
+    for options, is_table in (("", True), ("mode=sample", False)):
+        env = {"LD_PRELOAD": b.build + "/libmemtrack.so", "MEMTRACK_STATE_DIR": b.dir, "MEMTRACK_OPTIONS": options}
+        with b.start("glibc", 3, 1, 4000, env=env) as p:
+            env_before, b.env = b.env, {**b.env, "MEMTRACK_STATE_DIR": b.dir}
+            live = {}
+            for address, size in b.walk(p.pid).items():
+                for page in range(address // 4096, (address + size - 1) // 4096 + 1):
+                    live[page] = live.get(page, 0) + min(address + size, (page + 1) * 4096) - max(address, page * 4096)
+            little = [n for n in live.values() if n <= 2048]
+            pinned, text = b.summary("--top=0", p.pid)["pinned"], b.good("--top=1", p.pid)
+            b.env = env_before
+            # pages at the ends of the heap are not the allocator's as a whole
+            if not 0 <= len(little) * 4096 - pinned["page_bytes"] <= 4 * 4096 or not pinned["page_bytes"]:
+                b.problems.append("%s: %d bytes of pages, expected %d" % (options, pinned["page_bytes"], len(little) * 4096))
+            b.expect(options + ": sentence", "\npages at most half of which is live: " in text, True)
+            b.expect(options + ": why no sites", "not every block is recorded" in text, not is_table)
+            if not is_table:
+                b.expect("sites", "sites" in pinned, False)
+                continue
+            b.expect("sites in all", pinned["site_count"], len(pinned["sites"]))
+            b.expect("the most first", [s["page_bytes"] for s in pinned["sites"]],
+                     sorted((s["page_bytes"] for s in pinned["sites"]), reverse=True))
+            b.expect("live bytes", sum(s["live_bytes"] for s in pinned["sites"]), pinned["live_bytes"])
+            b.expect("function", any("step" == f.get("function") for s in pinned["sites"][:3] for f in s.get("stack", [])), True)
+            b.expect("more", "(--top=0 lists all)" in text and "  step " in text, True)
+
+
+@test
 def text_says_where_the_rest_is(b):
     with b.start("glibc", 1, 8, 3000) as p:
         text = b.good(p.pid)

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "heap/heap.h"
+#include "heap/pinned.h"
 
 struct kept {
 	uint8_t *data;
@@ -334,6 +335,51 @@ static void block_of_an_address(void **state)
 	assert_null(mt_heap_block_of(&h, 0x1094));
 }
 
+static void pages_with_little_on_them_have_owners(void **state)
+{
+	/*
+	 * Page 1: a block of 7 and one of 8. From the end of 3 to the start of 5: one of 9. 6: a byte
+	 * more than half. 7: one of nobody. 9: not of the heap. 10: just half, of 8 and of nobody.
+	 */
+	struct mt_heap_block blocks[] = {{0x1000, 50},   {0x1100, 50},   {0x3f00, 0x1200},
+					 {0x6000, 2048}, {0x6f00, 0},    {0x7010, 8},
+					 {0x9000, 8},    {0xa000, 2040}, {0xa800, 8}};
+	struct mt_heap_range ranges[] = {{0x1000, 0x8000, 0}, {0xa000, 0xb000, 0}};
+	const struct mt_heap_owner owners[] = {{0x1000, 7}, {0x1110, 8}, {0x3f10, 9},
+					       {0x6000, 7}, {0x9000, 7}, {0xa001, 8}};
+	struct mt_heap h = {.blocks = blocks, .block_count = 9, .ranges = ranges, .range_count = 2};
+	const struct mt_heap_pinner wanted[] = {
+		{.owner = 8, .page_bytes = 8192, .live_bytes = 2090, .live_blocks = 2},
+		{.owner = 0, .page_bytes = 8192, .alone_bytes = 4096, .live_bytes = 16},
+		{.owner = 9, .page_bytes = 8192, .alone_bytes = 8192, .live_bytes = 512},
+		{.owner = 7, .page_bytes = 4096, .live_bytes = 50},
+	};
+	struct mt_heap_pinned p;
+
+	assert_int_equal(mt_heap_pinned_find(&h, 4096, owners, 6, &p), 0);
+	assert_int_equal(p.page_bytes, 5 * 4096);
+	assert_int_equal(p.live_bytes, 2090 + 16 + 512 + 50);
+	assert_int_equal(p.pinner_count, 4);
+	for (size_t i = 0; i < p.pinner_count; i++) {
+		size_t k = 0;
+
+		while (k < 4 && wanted[k].owner != p.pinners[i].owner)
+			k++;
+		assert_true(k < 4);
+		assert_int_equal(p.pinners[i].page_bytes, wanted[k].page_bytes);
+		assert_int_equal(p.pinners[i].alone_bytes, wanted[k].alone_bytes);
+		assert_int_equal(p.pinners[i].live_bytes, wanted[k].live_bytes);
+	}
+	assert_int_equal(p.pinners[0].owner, 9);       /* the most alone */
+	assert_int_equal(p.pinners[0].live_blocks, 1); /* on two pages */
+	mt_heap_pinned_done(&p);
+	for (size_t n = 1; n < 5; n++) {
+		mt_alloc_fail_from_for_test(n);
+		assert_int_equal(mt_heap_pinned_find(&h, 4096, owners, 6, &p), -ENOMEM);
+		mt_alloc_fail_from_for_test(0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +392,7 @@ int main(void)
 		cmocka_unit_test(another_mimalloc_is_refused_by_name),
 		cmocka_unit_test(lack_of_memory_is_an_error_each_time),
 		cmocka_unit_test(block_of_an_address),
+		cmocka_unit_test(pages_with_little_on_them_have_owners),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
