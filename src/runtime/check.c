@@ -29,7 +29,7 @@
 #include "runtime/sites.h"
 #include "runtime/storage.h"
 
-enum { LEAST_ALIGN = 16, ALIGN_MOST = 1 << 30 };
+enum { ALIGN_MOST = 1 << 30 };
 
 /* What is asked for and added together stay below PTRDIFF_MAX. */
 #define SIZE_MOST ((size_t)PTRDIFF_MAX - 3 * (size_t)ALIGN_MOST)
@@ -71,7 +71,7 @@ static struct mt_record_text text_of(enum mt_record_text_type type, const void *
 
 static size_t round_align(size_t align)
 {
-	size_t a = LEAST_ALIGN;
+	size_t a = MT_BLOCK_ALIGN;
 	while (a < align && a << 1)
 		a <<= 1;
 	return a;
@@ -79,11 +79,11 @@ static size_t round_align(size_t align)
 
 MT_INLINE void *call_original(const struct request *r, size_t total)
 {
-	if (MT_LIKELY(!r->zeroed && r->align == LEAST_ALIGN))
+	if (MT_LIKELY(!r->zeroed && r->align == MT_BLOCK_ALIGN))
 		return REAL->malloc(total);
 	if (r->zeroed)
 		return REAL->calloc(1, total);
-	if (r->align > LEAST_ALIGN && !mt_layout.has_header)
+	if (r->align > MT_BLOCK_ALIGN && !mt_layout.has_header)
 		return REAL->memalign ? REAL->memalign(r->align, total)
 				      : mt_errno_refuse(MT_ENOMEM);
 	return REAL->malloc(total);
@@ -97,17 +97,32 @@ MT_COLD static void *call_original_timed(const struct request *r, size_t total)
 	return p;
 }
 
+MT_INLINE void *ask_original(const struct request *r, size_t total)
+{
+	return MT_UNLIKELY(r->text != NULL) ? call_original_timed(r, total)
+					    : call_original(r, total);
+}
+
+/* No allocator is known that does so with blocks of this size. */
+MT_COLD static void *take_unaligned(const struct request *r, void *original, size_t total)
+{
+	REAL->free(original);
+	return ask_original(r, total + MT_BLOCK_ALIGN);
+}
+
 /* A block as the allocator gives it. NULL: errno is set. */
 MT_INLINE void *take_original(const struct request *r)
 {
 	size_t more = mt_layout.extra;
-	if (mt_layout.has_header && (r->align > LEAST_ALIGN || mt_rt.index_shift < 4))
+	if (mt_layout.has_header && r->align > MT_BLOCK_ALIGN)
 		more += r->align;
 	if (MT_UNLIKELY(r->size > SIZE_MOST || r->align > ALIGN_MOST))
 		return mt_errno_refuse(MT_ENOMEM);
 	size_t total = r->size + more;
-	return MT_UNLIKELY(r->text != NULL) ? call_original_timed(r, total)
-					    : call_original(r, total);
+	void *p = ask_original(r, total);
+	if (mt_layout.has_header && MT_UNLIKELY((uintptr_t)p & (MT_BLOCK_ALIGN - 1)))
+		p = take_unaligned(r, p, total);
+	return p;
 }
 
 /* What is held back must not be what the program lacks. errno may tell of the first try. */
@@ -184,7 +199,7 @@ MT_INLINE int wants_page(struct mt_thread *t, const struct request *r)
 	if (is_left_out(t, r))
 		return 0;
 	/* with a header the original is not aligned, and the page would not know */
-	return r->align == LEAST_ALIGN || !mt_layout.has_header;
+	return r->align == MT_BLOCK_ALIGN || !mt_layout.has_header;
 }
 
 static void enter_with_page(struct mt_thread *t, void *p, const struct request *r)
@@ -201,7 +216,7 @@ static void enter_with_page(struct mt_thread *t, void *p, const struct request *
 /* The original in its place. NULL: it got none, and is dressed as any other. */
 MT_COLD static void *give_page(struct mt_thread *t, void *original, struct request r)
 {
-	enum mt_state_call placed = r.align > LEAST_ALIGN ? MT_CALL_ALIGNED : r.call;
+	enum mt_state_call placed = r.align > MT_BLOCK_ALIGN ? MT_CALL_ALIGNED : r.call;
 	void *p = mt_guard_place(t, original, r.size, placed);
 	if (p)
 		enter_with_page(t, p, &r);
@@ -350,7 +365,7 @@ MT_COLD static enum verdict examine_unknown(struct mt_thread *t, const struct mt
 	enum mt_bad_pointer what = MT_BAD_UNKNOWN;
 	if (mt_foreign_remove(b->p))
 		return IS_FOREIGN;
-	if (mt_layout.has_header && !((uintptr_t)b->p & (LEAST_ALIGN - 1)) &&
+	if (mt_layout.has_header && !((uintptr_t)b->p & (MT_BLOCK_ALIGN - 1)) &&
 	    !mt_loader_read(mt_header_of(b->p), &h, sizeof(h))) {
 		if (mt_header_is_good(&h, b->p) && may_be_unseen()) {
 			b->original = mt_header_original(&h, b->p);
@@ -617,7 +632,8 @@ MT_INLINE void *do_malloc(size_t size, enum mt_state_call call, const struct mt_
 			  uint64_t source)
 {
 	struct mt_thread *t;
-	struct request r = {.size = size, .align = LEAST_ALIGN, .caller = caller, .source = source};
+	struct request r = {
+		.size = size, .align = MT_BLOCK_ALIGN, .caller = caller, .source = source};
 	r.call = mt_check_called(call, &r.size, 0, caller->sp);
 	enum mt_enter how = mt_enter(&t);
 	if (MT_UNLIKELY(how != MT_ENTER_TRACK))
@@ -640,7 +656,11 @@ MT_NOINLINE void *mt_check_malloc(size_t size, enum mt_state_call call,
 MT_NOINLINE void *mt_check_finish_malloc(struct mt_thread *t, void *original, size_t size,
 					 enum mt_state_call call, const struct mt_caller *caller)
 {
-	struct request r = {.size = size, .align = LEAST_ALIGN, .call = call, .caller = caller};
+	struct request r = {.size = size,
+			    .align = MT_BLOCK_ALIGN,
+			    .call = call,
+			    .zeroed = call == MT_CALL_CALLOC,
+			    .caller = caller};
 	void *p = make_of(t, &r, original);
 	mt_check_leave(t);
 	return p;
@@ -657,7 +677,7 @@ MT_NOINLINE void *mt_check_calloc(size_t n, size_t each, const struct mt_caller 
 {
 	struct mt_record_text text = text_of(MT_RECORD_TEXT_CALLOC, NULL, each);
 	struct mt_thread *t;
-	struct request r = {.align = LEAST_ALIGN,
+	struct request r = {.align = MT_BLOCK_ALIGN,
 			    .call = MT_CALL_CALLOC,
 			    .zeroed = 1,
 			    .caller = caller,
@@ -918,7 +938,7 @@ MT_NOINLINE void *mt_check_realloc(void *old, size_t size, const struct mt_calle
 	struct mt_use use = {.call = MT_CALL_REALLOC, .caller = caller};
 	struct mt_record_text text = text_of(MT_RECORD_TEXT_REALLOC, NULL, size);
 	struct request r = {.size = size,
-			    .align = LEAST_ALIGN,
+			    .align = MT_BLOCK_ALIGN,
 			    .call = MT_CALL_REALLOC,
 			    .caller = caller,
 			    .source = source,

@@ -76,7 +76,7 @@ void *mt_check_pvalloc(size_t size, const struct mt_caller *caller);
 void mt_check_free(void *p, enum mt_state_call call, const struct mt_caller *caller);
 size_t mt_check_usable_size(const void *p, const struct mt_caller *caller);
 
-/* The two most frequent, as the last step of their hooks: they see the hook's own caller. */
+/* The most frequent, as the last step of their hooks: they see the hook's own caller. */
 void *mt_check_malloc_hook(size_t size);
 void mt_check_free_hook(void *p);
 
@@ -88,11 +88,13 @@ void *mt_check_bare_malloc_hook(size_t size);
 void mt_check_bare_free_hook(void *p);
 void *mt_check_guarded_malloc_hook(size_t size);
 void mt_check_guarded_free_hook(void *p);
+void *mt_check_calloc_hook(size_t n, size_t each);
+size_t mt_check_usable_size_hook(const void *p);
 uint32_t mt_check_way(const struct mt_thread *t);
 
 /*
- * The rest of a malloc after the allocator gave `original`, or NULL, for size and what the layout
- * adds. Guard held; it is let go.
+ * The rest of a malloc or calloc after the allocator gave `original`, or NULL, for size and what
+ * the layout adds. Guard held; it is let go.
  */
 void *mt_check_finish_malloc(struct mt_thread *t, void *original, size_t size,
 			     enum mt_state_call call, const struct mt_caller *caller);

@@ -24,6 +24,15 @@ void mt_layout_begin(const struct mt_check_options *o)
 		l->secret = mt_clock_ticks() * 0x9e3779b97f4a7c15u;
 }
 
+uint32_t mt_layout_granule(void)
+{
+	enum { MOST = 6 /* reports look for neighbours in such steps */ };
+	uint32_t shift = mt_provider.granule_shift;
+	while (mt_layout.has_header && shift < MOST && (uint64_t)2 << shift <= mt_layout.extra)
+		shift++;
+	return shift;
+}
+
 uint64_t mt_block_usable(const void *p, void *original, size_t size)
 {
 	size_t (*usable)(const void *) = mt_original[MT_FAMILY_PLAIN].malloc_usable_size;

@@ -23,6 +23,7 @@ enum {
 	MT_BYTE_FRONT = 0xaa,
 	MT_BYTE_REAR = 0xbb,
 	MT_HEADER_BYTES = 32,
+	MT_BLOCK_ALIGN = 16, /* of the program's pointer, at least */
 	MT_GUARD_USUAL = 32, /* bytes: the default of the options */
 	/* what a block with two such guards has in front of it, and in all */
 	MT_BLOCK_USUAL_BEFORE = MT_HEADER_BYTES + MT_GUARD_USUAL,
@@ -56,6 +57,12 @@ struct mt_layout {
 extern struct mt_layout mt_layout MT_HIDDEN;
 
 void mt_layout_begin(const struct mt_check_options *o);
+
+/*
+ * Headers and guards keep blocks apart, further than the allocator does: the index's granule, as a
+ * shift. Its map is the smaller for it.
+ */
+uint32_t mt_layout_granule(void);
 
 MT_INLINE struct mt_header *mt_header_of(const void *p)
 {

@@ -31,12 +31,10 @@ static int is_usual(const struct mt_check_options *o)
 	       o->backtrace_max >= MT_LARGE_BYTES;
 }
 
-/* Sizes below MT_LARGE_BYTES are recorded as they come, and an original is aligned as a block is.
- */
+/* Sizes below MT_LARGE_BYTES are recorded as they come. */
 static int is_ordinary_process(void)
 {
-	return !mt_rt.plain_from && mt_rt.plain_span >= MT_LARGE_BYTES && mt_rt.index_shift >= 4 &&
-	       !mt_rt.guard_bytes;
+	return !mt_rt.plain_from && mt_rt.plain_span >= MT_LARGE_BYTES && !mt_rt.guard_bytes;
 }
 
 uint32_t mt_check_way(const struct mt_thread *t)
@@ -58,7 +56,18 @@ uint32_t mt_check_way(const struct mt_thread *t)
 
 MT_NOINLINE static void *malloc_otherwise(size_t size, enum mt_state_call call, CALLER_PARAMETERS)
 {
-	return mt_check_malloc(size, call, &(struct mt_caller){sp, ra, fp}, 0);
+	struct mt_caller c = {sp, ra, fp};
+	return call == MT_CALL_CALLOC ? mt_check_calloc(1, size, &c, 0)
+				      : mt_check_malloc(size, call, &c, 0);
+}
+
+/* Not aligned as a block is, so that its header would not be either. */
+MT_COLD static void *malloc_again(struct mt_thread *t, void *original, size_t size,
+				  enum mt_state_call call, CALLER_PARAMETERS)
+{
+	REAL->free(original);
+	mt_leave(t);
+	return malloc_otherwise(size, call, sp, ra, fp);
 }
 
 MT_NOINLINE static void *finish_otherwise(struct mt_thread *t, void *original, size_t size,
@@ -108,18 +117,27 @@ MT_COLD static void *settle_and_return(void *p)
 	return p;
 }
 
-MT_INLINE void *do_malloc(size_t size, enum dress dress)
+MT_INLINE void *call_original(size_t size, enum mt_state_call call, enum dress dress)
 {
-	struct mt_caller c = MT_CALLER();
+	size_t total = size + (dress == GUARDED ? MT_BLOCK_USUAL_EXTRA : 0);
+	return call == MT_CALL_CALLOC ? REAL->calloc(1, total) : REAL->malloc(total);
+}
+
+/* is_calloc: a constant, as dress is. */
+MT_INLINE void *make(size_t size, int is_calloc, enum dress dress, struct mt_caller c)
+{
 	struct mt_thread *t;
 	uint32_t cell;
 	size_t given = size;
-	enum mt_state_call call = mt_check_called(MT_CALL_MALLOC, &given, 0, c.sp);
+	enum mt_state_call call =
+		is_calloc ? MT_CALL_CALLOC : mt_check_called(MT_CALL_MALLOC, &given, 0, c.sp);
 	if (MT_UNLIKELY(!is_small(size) || mt_check_is_due() || !(t = mt_enter_quick(c.sp))))
 		return malloc_otherwise(size, call, CALLER_OF(c));
-	void *p = REAL->malloc(size + (dress == GUARDED ? MT_BLOCK_USUAL_EXTRA : 0));
+	void *p = call_original(size, is_calloc ? MT_CALL_CALLOC : MT_CALL_MALLOC, dress);
 	uint32_t *slot = mt_fast_slot((uint64_t)p + (dress == GUARDED ? MT_BLOCK_USUAL_BEFORE : 0));
 	uint32_t control = __atomic_load_n(&mt_rt.hdr->control, __ATOMIC_RELAXED);
+	if (dress == GUARDED && MT_UNLIKELY((uintptr_t)p & (MT_BLOCK_ALIGN - 1)))
+		return malloc_again(t, p, size, call, CALLER_OF(c));
 	if (MT_UNLIKELY(!p || t->settle || control != t->control || !--t->until_tick))
 		return finish_otherwise(t, p, size, call, CALLER_OF(c));
 	mt_foreign_remove(p);
@@ -139,12 +157,23 @@ MT_INLINE void *do_malloc(size_t size, enum dress dress)
 
 MT_NOINLINE void *mt_check_bare_malloc_hook(size_t size)
 {
-	return do_malloc(size, BARE);
+	return make(size, 0, BARE, MT_CALLER());
 }
 
 MT_NOINLINE void *mt_check_guarded_malloc_hook(size_t size)
 {
-	return do_malloc(size, GUARDED);
+	return make(size, 0, GUARDED, MT_CALLER());
+}
+
+MT_NOINLINE void *mt_check_calloc_hook(size_t n, size_t each)
+{
+	struct mt_caller c = MT_CALLER();
+	const struct mt_thread *t = mt_thread_self();
+	size_t size;
+	if (MT_UNLIKELY(!t || t->other_way == MT_WAY_CHECK || mt_mul_size(n, each, &size)))
+		return mt_check_calloc(n, each, &c, 0);
+	return t->other_way == MT_WAY_CHECK_BARE ? make(size, 1, BARE, c)
+						 : make(size, 1, GUARDED, c);
 }
 
 /* --- free ---------------------------------------------------------------------------------- */
@@ -236,4 +265,35 @@ MT_NOINLINE void mt_check_bare_free_hook(void *p)
 MT_NOINLINE void mt_check_guarded_free_hook(void *p)
 {
 	do_free(p, GUARDED);
+}
+
+/* --- malloc_usable_size -------------------------------------------------------------------- */
+
+/* 1: *ret_usable of a block that is in order. Guard held. */
+MT_INLINE int find_usable(const struct mt_thread *t, const void *p, size_t *ret_usable)
+{
+	uint32_t *slot;
+	if (!mt_fast_find((uint64_t)p, &slot))
+		return 0;
+	if (t->other_way == MT_WAY_CHECK_BARE) {
+		*ret_usable = REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
+		return *ret_usable != 0;
+	}
+	const struct mt_header *h = mt_header_of_usual(p);
+	*ret_usable = h->usable;
+	return mt_header_is_good(h, p);
+}
+
+MT_NOINLINE size_t mt_check_usable_size_hook(const void *p)
+{
+	struct mt_caller c = MT_CALLER();
+	struct mt_thread *t = mt_check_is_due() ? NULL : mt_enter_quick(c.sp);
+	size_t usable = 0;
+	if (MT_LIKELY(t != NULL)) {
+		int is_found = t->other_way != MT_WAY_CHECK && find_usable(t, p, &usable);
+		mt_leave(t);
+		if (MT_LIKELY(is_found))
+			return usable;
+	}
+	return mt_check_usable_size(p, &c);
 }

@@ -3,6 +3,7 @@
 #include "core/mem.h"
 #include "runtime/check_block.h"
 #include "runtime/errors.h"
+#include "runtime/index.h"
 #include "runtime/quarantine.h"
 
 enum { PAGE_SLOTS = 1024 };
@@ -42,6 +43,7 @@ int mt_check_begin(const struct mt_check_options *o, const char *program)
 			  : 0;
 	if (err)
 		return err;
+	mt_index_set_granule(mt_layout_granule());
 	mt_errors_begin();
 	mt_provider_find_doors();
 	if (o->flags & MT_CHECK_GUARD_PAGE)

@@ -505,10 +505,9 @@ MT_INLINE void *malloc_of(enum mt_family family, size_t size)
 
 MT_NOINLINE static void *full_calloc(size_t n, size_t each)
 {
-	struct mt_caller caller = MT_CALLER();
 	if (mt_check_is_on())
-		return mt_check_calloc(n, each, &caller, 0);
-	return do_calloc(MT_FAMILY_PLAIN, n, each, caller);
+		return mt_check_calloc_hook(n, each);
+	return do_calloc(MT_FAMILY_PLAIN, n, each, MT_CALLER());
 }
 
 MT_NOINLINE static void *light_calloc(size_t n, size_t each)
@@ -762,9 +761,8 @@ MT_HOOK_ATTR void MT_HOOK(free_aligned_sized)(void *p, size_t align, size_t size
 MT_PUBLIC size_t malloc_usable_size(void *p);
 MT_PUBLIC size_t malloc_usable_size(void *p)
 {
-	struct mt_caller caller = MT_CALLER();
 	if (mt_check_is_on())
-		return mt_check_usable_size(p, &caller);
+		return mt_check_usable_size_hook(p);
 	if (mt_guard_holds(p))
 		return mt_guard_size(p);
 	if (!ORIGINAL(MT_FAMILY_PLAIN, malloc_usable_size))

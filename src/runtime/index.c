@@ -10,12 +10,17 @@
 
 enum { PAGE_BYTES = 4096 };
 
+void mt_index_set_granule(uint32_t shift)
+{
+	mt_rt.index_shift = mt_rt.hdr->live_granule_shift = shift;
+}
+
 int mt_index_init(uint32_t granule_shift)
 {
 	mt_rt.map_bytes = mt_rt.map_touched_bytes = 0;
 	mt_rt.map_pages = mt_arena_take(mt_rt.arena_bytes / PAGE_BYTES / 8 + sizeof(uint64_t));
 	mt_rt.index_top = mt_arena_take(sizeof(void *) << MT_INDEX_TOP_BITS);
-	mt_rt.index_shift = granule_shift;
+	mt_index_set_granule(granule_shift);
 	return mt_rt.index_top && mt_rt.map_pages ? 0 : -MT_ENOMEM;
 }
 

@@ -4,8 +4,8 @@
 
 /*
  * Address -> live record. Blocks below MT_LARGE_BYTES: a three-level page map with one 32-bit
- * record number per granule; the granule is the allocator's least spacing of blocks, so one granule
- * never holds two. No lock: the program itself orders the allocation of a block before its free,
+ * record number per granule; the granule is the allocator's least spacing of blocks (in check mode
+ * with guards a larger one), so one granule never holds two. No lock: the program itself orders the allocation of a block before its free,
  * and a free is recorded before the allocator may hand the address out again. Everything else
  * (large blocks, addresses from 2^48 up, custom heaps, two blocks in one granule) lies in a sharded
  * hash table.
@@ -66,6 +66,9 @@ uint64_t mt_index_untouched(void);
 
 /* Top-level table. 0 or -ENOMEM. Start-up. */
 int mt_index_init(uint32_t granule_shift);
+
+/* Blocks turn out to lie further apart; none is entered yet. Start-up. */
+void mt_index_set_granule(uint32_t shift);
 
 /* --- the hash of large blocks --- */
 

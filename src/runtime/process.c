@@ -8,6 +8,7 @@
 #include "elf/loader.h"
 #include "runtime/arena.h"
 #include "runtime/check.h"
+#include "runtime/check_block.h"
 #include "runtime/check_signal.h"
 #include "runtime/check_sites.h"
 #include "runtime/control.h"
@@ -95,7 +96,8 @@ static int begin(const struct mt_start_block *block)
 		mt_storage_withdraw();
 		return -MT_EBUSY;
 	}
-	err = mt_index_init(mt_provider.granule_shift);
+	err = mt_index_init(mt_check.state == MT_CHECK_ON ? mt_layout_granule()
+							  : mt_provider.granule_shift);
 	if (err)
 		return err;
 	mt_unwind.rows = mt_arena_take(mt_row_cache_bytes());
@@ -112,7 +114,6 @@ static int begin(const struct mt_start_block *block)
 #else
 	mt_rt.hdr->door = MT_DOOR_PRELOAD;
 #endif
-	mt_rt.hdr->live_granule_shift = mt_rt.index_shift;
 	if (mt_provider.program_exports_malloc)
 		mt_rt_note(MT_NOTE_PROVIDER_IN_PROGRAM);
 	if (mt_rt.compare_pid)

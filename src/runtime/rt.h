@@ -262,7 +262,7 @@ struct mt_rt {
 	uint32_t small_in_large;           /* 1: the hash of large blocks has, or had, small ones */
 	uint32_t counting;    /* 1: blocks that no table knows were, or may have been, counted in
 				 STATS */
-	uint32_t index_shift; /* granule = 2^index_shift bytes: the allocator's least spacing */
+	uint32_t index_shift; /* granule = 2^index_shift bytes: the least spacing of blocks */
 	uint32_t has_new;     /* 1: a site of operator new was made, here or in a parent */
 	uint32_t single;      /* 1 while one thread has been seen: peaks are exact */
 	uint32_t compare_pid; /* 1: fork is noticed by getpid, mt_rt_wipe[0] stays 0 */
