@@ -443,8 +443,8 @@ def table(text):
 
 
 @test
-def the_table_and_its_total(b):
-    """C183: the total of Pss has SwapPss in it, and the column is called so."""
+def C183_the_table_and_its_total(b):
+    """The total of Pss has SwapPss in it, and the column is called so."""
     text = b.good("meminfo", b.write("smaps", made(*MADE))).stdout
     b.expect("heads", re.split(r" {2,}", text.splitlines()[1].strip()),
              ["Pss", "private dirty", "private clean", "shared dirty", "shared clean", "SwapPss", "Rss"])
@@ -459,8 +459,8 @@ def the_table_and_its_total(b):
 
 
 @test
-def the_summary(b):
-    """C184: Private Other is all private memory but that of the rows above it, System the rest of the total Pss."""
+def C184_the_summary(b):
+    """Private Other is all private memory but that of the rows above it, System the rest of the total Pss."""
     document = b.json("meminfo", b.write("smaps", made(*MADE)))
     rows = {row["name"]: row["pss_bytes"] >> 10 for row in document["summary"]["rows"]}
     b.expect("rows", rows, {"Native Heap": 196, "Code": 40, "Stack": 12, "Graphics": 0,

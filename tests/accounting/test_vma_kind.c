@@ -71,8 +71,7 @@ static void check(const struct expected *e, size_t count, struct mt_vma_facts fa
 }
 #define CHECK(list, ...) check(list, MT_ARRAY_LEN(list), (struct mt_vma_facts){__VA_ARGS__})
 
-/* C181 */
-static void heap_stack_and_a_library_with_its_bss(void **state)
+static void C181_heap_stack_and_a_library_with_its_bss(void **state)
 {
 	static const struct expected list[] = {
 		{"55550000-55571000 rw-p 00000000 00:00 0  [heap]", MT_VMA_NATIVE_HEAP, NULL},
@@ -92,8 +91,7 @@ static void heap_stack_and_a_library_with_its_bss(void **state)
 	CHECK(android, .rules = MT_VMA_ANDROID);
 }
 
-/* C182 */
-static void versioned_libraries_and_the_executable_are_code(void **state)
+static void C182_versioned_libraries_and_the_executable_are_code(void **state)
 {
 	static const struct expected list[] = {
 		{"400000-401000 r--p 00000000 08:01 5  /usr/bin/prog", MT_VMA_PROGRAM, ""},
@@ -504,8 +502,7 @@ static void rows_of_every_kind_add_up_to_the_total(void **state)
 	done(&f);
 }
 
-/* C183 */
-static void total_pss_has_swap_pss_in_it(void **state)
+static void C183_total_pss_has_swap_pss_in_it(void **state)
 {
 	struct fixture f = {0};
 	struct mt_account_app app;
@@ -525,8 +522,7 @@ static void total_pss_has_swap_pss_in_it(void **state)
 	done(&f);
 }
 
-/* C184 */
-static void the_summary_leaves_nothing_out(void **state)
+static void C184_the_summary_leaves_nothing_out(void **state)
 {
 	struct fixture f = {0};
 	struct mt_account_app app;
@@ -665,8 +661,8 @@ static void without_memory_nothing_is_leaked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heap_stack_and_a_library_with_its_bss),
-		cmocka_unit_test(versioned_libraries_and_the_executable_are_code),
+		cmocka_unit_test(C181_heap_stack_and_a_library_with_its_bss),
+		cmocka_unit_test(C182_versioned_libraries_and_the_executable_are_code),
 		cmocka_unit_test(what_an_allocator_has_taken_is_native_heap),
 		cmocka_unit_test(java_objects_are_where_the_vm_says),
 		cmocka_unit_test(other_rules_of_desktop_linux),
@@ -677,8 +673,8 @@ int main(void)
 		cmocka_unit_test(system_calls_tell_stack_pointers),
 		cmocka_unit_test(android_has_its_own_table),
 		cmocka_unit_test(rows_of_every_kind_add_up_to_the_total),
-		cmocka_unit_test(total_pss_has_swap_pss_in_it),
-		cmocka_unit_test(the_summary_leaves_nothing_out),
+		cmocka_unit_test(C183_total_pss_has_swap_pss_in_it),
+		cmocka_unit_test(C184_the_summary_leaves_nothing_out),
 		cmocka_unit_test(the_summary_of_android_has_its_java_heap),
 		cmocka_unit_test(what_grew_is_new_or_gone_is_known),
 		cmocka_unit_test(without_memory_nothing_is_leaked),

@@ -144,24 +144,21 @@ def scenario(name):
 
 
 @test
-def the_same_leak_is_found_twice(b):
-    """C175"""
+def C175_the_same_leak_is_found_twice(b):
     with Process(b, "lost_list") as p:
         for _ in range(2):
             b.expect("lost", sums(b.found(p)), (10, 0))
 
 
 @test
-def a_leak_that_was_held_before(b):
-    """C174"""
+def C174_a_leak_that_was_held_before(b):
     for name, lost in (("in_global", 0), ("global_cleared", 1), ("global_freed", 0), ("in_key", 0), ("in_key_cleared", 1)):
         with Process(b, name) as p:
             b.expect(name, sums(b.found(p)), (lost, 0))
 
 
 @test
-def the_limit_cuts_the_list_and_not_the_sums(b):
-    """C176"""
+def C176_the_limit_cuts_the_list_and_not_the_sums(b):
     with Process(b, "many_hidden") as p:
         text = b.leaks(str(p.pid), "--limit=100").stdout
         b.expect("listed", text.count(" bytes unreachable at "), 100)
@@ -185,8 +182,7 @@ def lost_beside_data(b):
 
 
 @test
-def two_blocks_of_one_site_are_one_entry(b):
-    """C180"""
+def C180_two_blocks_of_one_site_are_one_entry(b):
     with Process(b, "two_of_one_site", "") as p:
         done = b.leaks(str(p.pid))
         b.expect("entries", done.stdout.count(" bytes unreachable at "), 1)
@@ -254,8 +250,7 @@ def check_mode_is_looked_through(b):
 
 
 @test
-def what_may_not_be_looked_at_is_refused(b):
-    """C177"""
+def C177_what_may_not_be_looked_at_is_refused(b):
     if os.geteuid() == 0 and not shutil.which("setpriv"):
         raise Missing("setpriv is not installed")
     hidden = os.path.join(b.dir, "hidden.c")
@@ -342,7 +337,7 @@ def main():
         return tap.done()
     try:
         tests = [t for name in b.names for t in scenario(name)]
-        tests += [("lost beside a module's data, untracked", lost_beside_data)] if b.libc == "musl" else []
+        tests += [("C178 lost beside a module's data, untracked", lost_beside_data)] if b.libc == "musl" else []
         tests += [(f.__name__.replace("_", " "), f) for f in TESTS]
         for name, function in tests:
             if options.k not in name:

@@ -84,8 +84,7 @@ static void expect_totals(const struct scene *s, uint64_t lost, uint64_t direct)
 	assert_int_equal(s->fold.direct_bytes, direct * BLOCK_BYTES);
 }
 
-/* C171 */
-static void a_block_before_a_cycle_is_the_leak(void **state)
+static void C171_a_block_before_a_cycle_is_the_leak(void **state)
 {
 	struct scene *s = scene_new(3);
 
@@ -100,8 +99,7 @@ static void a_block_before_a_cycle_is_the_leak(void **state)
 	scene_free(s);
 }
 
-/* C171 */
-static void a_ring_of_a_thousand_hangs_on_one(void **state)
+static void C171_a_ring_of_a_thousand_hangs_on_one(void **state)
 {
 	enum { RING = 1000 };
 	struct scene *s = scene_new(RING + 1);
@@ -116,8 +114,7 @@ static void a_ring_of_a_thousand_hangs_on_one(void **state)
 	scene_free(s);
 }
 
-/* C172 */
-static void each_block_of_a_cycle_is_a_leak(void **state)
+static void C172_each_block_of_a_cycle_is_a_leak(void **state)
 {
 	struct scene *s = scene_new(3);
 
@@ -135,8 +132,7 @@ static void each_block_of_a_cycle_is_a_leak(void **state)
 	scene_free(s);
 }
 
-/* C173 */
-static void a_block_with_two_parents_counts_once(void **state)
+static void C173_a_block_with_two_parents_counts_once(void **state)
 {
 	struct scene *s = scene_new(4);
 
@@ -298,10 +294,10 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_block_before_a_cycle_is_the_leak),
-		cmocka_unit_test(a_ring_of_a_thousand_hangs_on_one),
-		cmocka_unit_test(each_block_of_a_cycle_is_a_leak),
-		cmocka_unit_test(a_block_with_two_parents_counts_once),
+		cmocka_unit_test(C171_a_block_before_a_cycle_is_the_leak),
+		cmocka_unit_test(C171_a_ring_of_a_thousand_hangs_on_one),
+		cmocka_unit_test(C172_each_block_of_a_cycle_is_a_leak),
+		cmocka_unit_test(C173_a_block_with_two_parents_counts_once),
 		cmocka_unit_test(a_child_of_two_leaks_is_in_both_and_once_in_the_totals),
 		cmocka_unit_test(what_is_reachable_is_no_leak),
 		cmocka_unit_test(equal_stacks_are_merged),

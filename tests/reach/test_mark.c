@@ -72,8 +72,7 @@ static const char *states(struct scene *s)
 	return text;
 }
 
-/* C167 */
-static void a_block_of_no_bytes_is_one_byte_long(void **state)
+static void C167_a_block_of_no_bytes_is_one_byte_long(void **state)
 {
 	static const struct mt_range block = {2, 3};
 	uint64_t value = 2;
@@ -90,8 +89,7 @@ static void a_block_of_no_bytes_is_one_byte_long(void **state)
 	assert_int_equal(past.state[0], MT_MARK_LOST);
 }
 
-/* C168 */
-static void pointers_beside_a_block_do_not_hold_it(void **state)
+static void C168_pointers_beside_a_block_do_not_hold_it(void **state)
 {
 	struct scene *s = scene_new();
 
@@ -109,8 +107,7 @@ static void pointers_beside_a_block_do_not_hold_it(void **state)
 	free(s);
 }
 
-/* C169 */
-static void roots_that_are_cut_within_words_are_scanned(void **state)
+static void C169_roots_that_are_cut_within_words_are_scanned(void **state)
 {
 	for (uint64_t head = 0; head < 8; head++)
 		for (uint64_t tail = 0; tail < 8; tail++) {
@@ -124,8 +121,7 @@ static void roots_that_are_cut_within_words_are_scanned(void **state)
 		}
 }
 
-/* C170 */
-static void what_cannot_be_read_is_left_out_and_counted(void **state)
+static void C170_what_cannot_be_read_is_left_out_and_counted(void **state)
 {
 	struct scene *s = scene_new();
 
@@ -511,10 +507,10 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_block_of_no_bytes_is_one_byte_long),
-		cmocka_unit_test(pointers_beside_a_block_do_not_hold_it),
-		cmocka_unit_test(roots_that_are_cut_within_words_are_scanned),
-		cmocka_unit_test(what_cannot_be_read_is_left_out_and_counted),
+		cmocka_unit_test(C167_a_block_of_no_bytes_is_one_byte_long),
+		cmocka_unit_test(C168_pointers_beside_a_block_do_not_hold_it),
+		cmocka_unit_test(C169_roots_that_are_cut_within_words_are_scanned),
+		cmocka_unit_test(C170_what_cannot_be_read_is_left_out_and_counted),
 		cmocka_unit_test(interior_pointers_count_only_when_wanted),
 		cmocka_unit_test(tagged_pointers_count_only_when_wanted),
 		cmocka_unit_test(unaligned_pointers_count_only_when_wanted),
