@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/search.h"
 #include "core/cc.h"
 #include "core/sys.h"
 #include "reach/absent.h"
@@ -321,20 +322,36 @@ static int walk_heap(struct maker *m, struct mt_err *err)
 static size_t read_memory(void *context, uint64_t address, void *to, size_t bytes)
 {
 	struct maker *m = context;
-	int64_t at = mt_range_find(m->absent.item, m->absent.count, address);
+	uint8_t *out = to;
+	size_t done = 0;
 
-	if (at == MT_RANGE_NONE || m->absent.item[at].end - address < bytes)
-		return mt_image_read_at_once(m->im, address, to, bytes);
-	memset(to, 0, bytes);
-	return bytes;
+	while (done < bytes) {
+		uint64_t at = address + done, part = bytes - done;
+		size_t i = MT_SEARCH_UP_TO(m->absent.item, m->absent.count, end, at);
+		const struct mt_range *hole = i < m->absent.count ? &m->absent.item[i] : NULL;
+		size_t got = (size_t)part;
+
+		if (hole && hole->start <= at) {
+			got = (size_t)MT_MIN(part, hole->end - at);
+			memset(out + done, 0, got);
+		} else {
+			part = hole ? MT_MIN(part, hole->start - at) : part;
+			got = mt_image_read_at_once(m->im, at, out + done, (size_t)part);
+			if (got < part)
+				return done + got;
+		}
+		done += got;
+	}
+	return done;
 }
 
 static int find_roots(struct maker *m)
 {
+	const struct mt_image_facts *facts = mt_image_facts(m->im);
 	struct mt_find *f = m->f;
 	struct mt_roots_input in = {
-		.arch = mt_image_facts(m->im)->arch,
-		.pid = mt_image_facts(m->im)->pid,
+		.arch = facts->arch,
+		.pid = facts->pid,
 		.block = f->block,
 		.blocks = f->blocks,
 		.heap = m->heap.item,
@@ -355,11 +372,12 @@ static int find_roots(struct maker *m)
 	in.module = mt_image_modules(m->im, &in.modules);
 	if (mt_roots_find(&in, &f->roots))
 		return -ENOMEM;
-	if (mt_image_facts(m->im)->source != MT_IMAGE_CORE &&
+	if (facts->source != MT_IMAGE_CORE &&
 	    mt_absent_find(m->im, &m->own, &m->absent, &f->left_out_bytes))
 		return -ENOMEM;
 	f->absent_bytes = mt_ranges_bytes(&f->roots.range);
-	if (mt_ranges_subtract(&f->roots.range, m->absent.item, m->absent.count))
+	if (mt_ranges_subtract(&f->roots.range, m->absent.item, m->absent.count) ||
+	    mt_ranges_subtract(&f->roots.code, m->absent.item, m->absent.count))
 		return -ENOMEM;
 	f->absent_bytes -= mt_ranges_bytes(&f->roots.range);
 	return 0;
@@ -399,6 +417,8 @@ static int make(struct maker *m, struct mt_err *err)
 	in.blocks = f->blocks;
 	in.root = f->roots.range.item;
 	in.roots = f->roots.range.count;
+	in.code = f->roots.code.item;
+	in.codes = f->roots.code.count;
 	in.value = f->roots.value;
 	in.values = f->roots.values;
 	in.held = m->held;

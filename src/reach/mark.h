@@ -29,6 +29,8 @@ struct mt_mark_input {
 	size_t blocks;
 	const struct mt_range *root; /* where pointers may be; not in blocks */
 	size_t roots;
+	const struct mt_range *code; /* the same, but pointers may lie at any address there */
+	size_t codes;
 	const uint64_t *value; /* words that may be pointers, of registers say */
 	size_t values;
 	const uint32_t *held; /* blocks that are reachable whatever points to them */

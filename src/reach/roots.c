@@ -46,6 +46,7 @@ void mt_roots_done(struct mt_roots *r)
 	if (!r)
 		return;
 	mt_ranges_done(&r->range);
+	mt_ranges_done(&r->code);
 	free(r->value);
 	*r = (struct mt_roots){0};
 }
@@ -80,14 +81,14 @@ static int add_blocks_outside(struct mt_ranges *to, const struct mt_roots_input 
 static int commit(struct finder *f, enum mt_roots_kind kind, struct mt_ranges *set,
 		  const struct mt_ranges *never)
 {
+	struct mt_ranges *to = kind == MT_ROOTS_CODE ? &f->roots->code : &f->roots->range;
 	int code = 0;
 
 	mt_ranges_tidy(set);
 	if (mt_ranges_subtract(set, f->unreadable.item, f->unreadable.count) ||
 	    mt_ranges_subtract(set, never->item, never->count) ||
 	    mt_ranges_subtract(set, f->taken.item, f->taken.count) ||
-	    add_all(&f->taken, set->item, set->count) ||
-	    add_all(&f->roots->range, set->item, set->count))
+	    add_all(&f->taken, set->item, set->count) || add_all(to, set->item, set->count))
 		code = -ENOMEM;
 	f->roots->bytes[kind] += mt_ranges_bytes(set);
 	mt_ranges_tidy(&f->taken);
@@ -311,19 +312,52 @@ static int find_in_use(struct finder *f)
 	return code;
 }
 
-/* Memory that only this process, or it and its children, can have written to. */
-static bool is_memory(const struct mt_mapping *m)
+bool mt_roots_is_shared_memory(const struct mt_mapping *m)
 {
 	static const char *const shared[] = {"/dev/zero", "/memfd:", "/SYSV"};
 
-	if (!(m->flags & MT_MAPPING_WRITE) || !strcmp(m->name, "[vvar]"))
-		return false;
-	if (!(m->flags & MT_MAPPING_SHARED))
-		return strncmp(m->name, "/dev/", 5) != 0 || !strncmp(m->name, "/dev/zero", 9);
-	for (size_t i = 0; i < MT_ARRAY_LEN(shared); i++)
+	for (size_t i = 0; m->flags & MT_MAPPING_SHARED && i < MT_ARRAY_LEN(shared); i++)
 		if (!strncmp(m->name, shared[i], strlen(shared[i])))
 			return true;
 	return false;
+}
+
+/* Memory that only this process, or it and its children, can have written to. */
+static bool is_memory(const struct mt_mapping *m)
+{
+	if (!(m->flags & MT_MAPPING_WRITE) || !strcmp(m->name, "[vvar]"))
+		return false;
+	if (m->flags & MT_MAPPING_SHARED)
+		return mt_roots_is_shared_memory(m);
+	return strncmp(m->name, "/dev/", 5) != 0 || !strncmp(m->name, "/dev/zero", 9);
+}
+
+/*
+ * Compilers at run time write addresses into the instructions, wherever these come to lie. The
+ * memory need not be writable any more.
+ */
+static bool is_made_code(const struct mt_mapping *m)
+{
+	if (!(m->flags & MT_MAPPING_EXEC))
+		return false;
+	return m->inode ? mt_roots_is_shared_memory(m)
+			: !*m->name || !strncmp(m->name, "[anon:", 6);
+}
+
+static int find_code(struct finder *f)
+{
+	struct mt_ranges set = {0};
+	int code = 0;
+
+	for (size_t i = 0; i < f->in->mappings && !code; i++)
+		if (is_made_code(&f->in->mapping[i]))
+			code = mt_ranges_add(&set, f->in->mapping[i].start, f->in->mapping[i].end);
+	if (!code)
+		code = mt_ranges_subtract(&set, f->module_pages.item, f->module_pages.count);
+	if (!code)
+		code = commit(f, MT_ROOTS_CODE, &set, &f->never);
+	mt_ranges_done(&set);
+	return code;
 }
 
 static int find_others(struct finder *f)
@@ -382,9 +416,10 @@ int mt_roots_find(const struct mt_roots_input *in, struct mt_roots *ret_roots)
 		return -ENOMEM;
 	mt_ranges_tidy(&f.never);
 	if (find_globals(&f) || find_stacks(&f) || find_tls(&f) || find_in_use(&f) ||
-	    (!in->is_strict && find_others(&f)) || find_registers(&f))
+	    (!in->is_strict && (find_code(&f) || find_others(&f))) || find_registers(&f))
 		return -ENOMEM;
 	mt_ranges_tidy(&roots.range);
+	mt_ranges_tidy(&roots.code);
 	*ret_roots = roots;
 	roots = (struct mt_roots){0};
 	return 0;

@@ -16,6 +16,7 @@ enum mt_roots_kind {
 	MT_ROOTS_STACKS,
 	MT_ROOTS_TLS,   /* static thread-local memory and thread descriptors, outside of stacks */
 	MT_ROOTS_HEAP,  /* memory of the heap that is in use, and in no block that we know */
+	MT_ROOTS_CODE,  /* machine code that was made at run time: pointers are parts of it */
 	MT_ROOTS_OTHER, /* other private writable mappings */
 	MT_ROOTS_KINDS,
 };
@@ -38,11 +39,12 @@ struct mt_roots_input {
 	size_t in_uses;
 	const struct mt_range *own; /* structures of the allocator, and what is the tracker's */
 	size_t owns;
-	bool is_strict; /* none of MT_ROOTS_OTHER */
+	bool is_strict; /* none of MT_ROOTS_CODE and MT_ROOTS_OTHER */
 };
 
 struct mt_roots {
-	struct mt_ranges range;         /* tidy */
+	struct mt_ranges range;         /* tidy; all but code */
+	struct mt_ranges code;          /* tidy */
 	uint64_t bytes[MT_ROOTS_KINDS]; /* each address counts once, for the first kind */
 	uint64_t *value;                /* owned: words of registers */
 	size_t values;
@@ -53,6 +55,9 @@ struct mt_roots {
 /* NULL is fine. */
 void mt_roots_done(struct mt_roots *r);
 MT_AUTO_DEFINE_INPLACE(mt_roots, struct mt_roots, mt_roots_done)
+
+/* Memory that processes share without a file that others could open by name. */
+bool mt_roots_is_shared_memory(const struct mt_mapping *m);
 
 /* 0 or -ENOMEM. */
 int mt_roots_find(const struct mt_roots_input *in, struct mt_roots *ret_roots);

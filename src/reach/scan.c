@@ -36,8 +36,10 @@ void mt_scan_done(struct mt_scan *s)
 
 /* ---- pieces ---- */
 
+enum kind { ROOTS, CODE, BLOCKS };
+
 static struct mt_mark_piece *add_piece(struct mt_scan *s, const struct mt_range *range,
-				       bool is_blocks)
+				       enum kind kind)
 {
 	struct mt_mark_piece *grown =
 		mt_alloc_grow(s->piece, &s->capacity, s->pieces + 1, sizeof(*grown));
@@ -47,7 +49,12 @@ static struct mt_mark_piece *add_piece(struct mt_scan *s, const struct mt_range 
 	s->piece = grown;
 	grown += s->pieces++;
 	*grown = (struct mt_mark_piece){
-		.range = range, .is_blocks = is_blocks, .from = range->start, .to = range->start};
+		.range = range,
+		.is_blocks = kind == BLOCKS,
+		.is_unaligned = kind == CODE || s->in->flags & MT_MARK_UNALIGNED,
+		.from = range->start,
+		.to = range->start,
+	};
 	return grown;
 }
 
@@ -63,9 +70,9 @@ static uint64_t share(uint64_t at, uint64_t end, uint64_t left)
  * Cuts ranges into pieces of about MT_SCAN_PIECE_BYTES. Where words may lie anywhere a piece goes
  * so far that the words that begin in it are whole.
  */
-static int cut(struct mt_scan *s, const struct mt_range *range, size_t count, bool is_blocks)
+static int cut(struct mt_scan *s, const struct mt_range *range, size_t count, enum kind kind)
 {
-	uint64_t overlap = s->in->flags & MT_MARK_UNALIGNED ? WORD_BYTES - 1 : 0, left = 0;
+	uint64_t left = 0;
 	struct mt_mark_piece *p = NULL;
 
 	for (size_t i = 0; i < count; i++) {
@@ -73,7 +80,7 @@ static int cut(struct mt_scan *s, const struct mt_range *range, size_t count, bo
 			uint64_t bytes;
 
 			if (left < WORD_BYTES || p->ranges == MT_SCAN_PIECE_RANGES) {
-				p = add_piece(s, &range[i], is_blocks);
+				p = add_piece(s, &range[i], kind);
 				if (!p)
 					return -ENOMEM;
 				p->first = (uint32_t)i;
@@ -84,7 +91,7 @@ static int cut(struct mt_scan *s, const struct mt_range *range, size_t count, bo
 			bytes = share(at, range[i].end, left);
 			at += bytes;
 			left = at < range[i].end ? 0 : left - bytes;
-			p->to = MT_MIN(at + overlap, range[i].end);
+			p->to = MT_MIN(at + (p->is_unaligned ? WORD_BYTES - 1 : 0), range[i].end);
 		}
 	}
 	return 0;
@@ -215,10 +222,11 @@ static void collect(struct scanner *s, const uint8_t *data, size_t words, size_t
 static int scan_bytes(struct scanner *s, struct mt_mark_piece *p, const uint8_t *data, size_t bytes,
 		      uint32_t range)
 {
-	uint32_t flags = s->scan->in->flags;
-	size_t step = flags & MT_MARK_UNALIGNED ? 1 : WORD_BYTES;
-	uint64_t mask = flags & MT_MARK_TOP_BYTE ? TOP_BYTE_MASK : UINT64_MAX;
-	size_t words = bytes < WORD_BYTES ? 0 : (bytes - WORD_BYTES) / step + 1;
+	size_t step = p->is_unaligned ? 1 : WORD_BYTES;
+	uint64_t mask = s->scan->in->flags & MT_MARK_TOP_BYTE ? TOP_BYTE_MASK : UINT64_MAX;
+	size_t words = bytes < WORD_BYTES ? 0
+		       : p->is_unaligned  ? bytes - WORD_BYTES + 1
+					  : bytes / WORD_BYTES;
 
 	for (size_t at = 0; at < words; at += STRIDE) {
 		collect(s, data + at * step, MT_MIN(words - at, (size_t)STRIDE), step, mask, range);
@@ -236,6 +244,11 @@ struct walk {
 	uint32_t range; /* the one that is scanned */
 	uint64_t at;    /* in it: scanned up to here */
 };
+
+static uint64_t align_of(const struct mt_mark_piece *p)
+{
+	return p->is_unaligned ? 1 : WORD_BYTES;
+}
 
 static uint64_t start_of(const struct mt_mark_piece *p, uint32_t range)
 {
@@ -281,8 +294,7 @@ static void end_range(struct walk *w, uint64_t align)
  */
 static int scan_window(struct scanner *s, struct walk *w, uint64_t base, size_t got)
 {
-	bool is_unaligned = s->scan->in->flags & MT_MARK_UNALIGNED;
-	uint64_t align = is_unaligned ? 1 : WORD_BYTES, limit = base + got;
+	uint64_t align = align_of(w->p), limit = base + got;
 
 	while (w->range < w->p->ranges && w->at < limit) {
 		uint64_t end = end_of(w->p, w->range), stop = MT_MIN(end, limit);
@@ -295,8 +307,8 @@ static int scan_window(struct scanner *s, struct walk *w, uint64_t base, size_t 
 			end_range(w, align);
 			continue;
 		}
-		stop = is_unaligned ? MT_MAX(stop - (WORD_BYTES - 1), w->at)
-				    : MT_ALIGN_DOWN(stop, (uint64_t)WORD_BYTES);
+		stop = w->p->is_unaligned ? MT_MAX(stop - (WORD_BYTES - 1), w->at)
+					  : MT_ALIGN_DOWN(stop, (uint64_t)WORD_BYTES);
 		w->p->scanned_bytes += stop - w->at;
 		w->at = stop;
 		break;
@@ -324,7 +336,7 @@ static void skip_page(struct walk *w, uint64_t bad, uint64_t align)
 static int scan_piece(struct scanner *s, struct mt_mark_piece *p)
 {
 	const struct mt_mark_input *in = s->scan->in;
-	uint64_t align = in->flags & MT_MARK_UNALIGNED ? 1 : WORD_BYTES;
+	uint64_t align = align_of(p);
 	struct walk w = {.p = p};
 
 	if (p->is_blocks) {
@@ -440,9 +452,11 @@ int mt_scan_run(struct mt_scan *ret_scan, const struct mt_mark_input *in, struct
 	int code = mt_blockmap_init(&s.map, in->block, in->blocks);
 
 	if (!code)
-		code = cut(&s, in->root, in->roots, /* is_blocks */ false);
+		code = cut(&s, in->root, in->roots, ROOTS);
 	if (!code)
-		code = cut(&s, in->block, in->blocks, /* is_blocks */ true);
+		code = cut(&s, in->code, in->codes, CODE);
+	if (!code)
+		code = cut(&s, in->block, in->blocks, BLOCKS);
 	if (!code)
 		code = scan_all(&s);
 	if (code == -E2BIG)

@@ -23,6 +23,7 @@ struct mt_mark_piece {
 	const struct mt_range *range; /* borrowed */
 	uint32_t ranges;
 	bool is_blocks;
+	bool is_unaligned; /* words may begin at any address */
 	uint32_t first;    /* index of range[0] among the blocks */
 	uint64_t from, to; /* in range[0], and the end in the last one */
 	uint32_t *edge;    /* owned: blocks pointed to, by range; MT_SCAN_INSIDE may be set */

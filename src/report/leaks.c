@@ -235,9 +235,12 @@ static void add_how(const struct mt_leaks_report *r, struct mt_buf *out)
 	add_cost(r, out);
 	mt_buf_adds(out, "roots:");
 	for (int i = 0; i < MT_ROOTS_KINDS; i++) {
-		static const char *const names[] = {"of globals", "of stacks",
+		static const char *const names[] = {"of globals",
+						    "of stacks",
 						    "of thread-local memory",
-						    "of other blocks in use", "of other mappings"};
+						    "of other blocks in use",
+						    "of code made at run time",
+						    "of other mappings"};
 
 		if (f->roots.bytes[i])
 			mt_buf_printf(out, " %s %s,", mt_units_size(f->roots.bytes[i], text[0]),
@@ -401,7 +404,7 @@ static void json_warning(void *context, const char *sentence)
 
 static void json_roots(struct mt_json *j, const struct mt_find *f)
 {
-	static const char *const names[] = {"globals", "stacks", "tls", "heap", "other"};
+	static const char *const names[] = {"globals", "stacks", "tls", "heap", "code", "other"};
 
 	mt_json_open(j, "roots", '{');
 	for (int i = 0; i < MT_ROOTS_KINDS; i++)

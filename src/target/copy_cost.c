@@ -6,7 +6,7 @@
 
 #include "core/cc.h"
 #include "core/sys.h"
-#include "target/status.h"
+#include "target/smaps.h"
 
 #include <errno.h>
 #include <string.h>
@@ -68,18 +68,22 @@ void mt_copy_cost_measure(struct mt_copy_cost *cost)
 
 /*
  * What the copy shares with nobody was written to by the process, or given back by it: the faults
- * that it had say how much was written to at most.
+ * that it had say how much was written to at most. Mapping by mapping, as pages of shared memory
+ * that only the copy has looked at are its own, too, and none of them was copied.
  */
 void mt_copy_cost_count(struct mt_copy_cost *cost, const struct mt_image_facts *facts)
 {
-	struct mt_usage usage;
-	uint64_t anonymous, own;
+	mt_auto(mt_smaps) struct mt_smaps s = {0};
+	uint64_t anonymous = 0, own = 0;
 
-	if (facts->source != MT_IMAGE_COPY || mt_usage_read(facts->copy, &usage) ||
-	    usage.is_partial)
+	if (facts->source != MT_IMAGE_COPY || mt_smaps_read(facts->copy, MT_SMAPS_FULL, &s, NULL))
 		return;
-	anonymous = usage.sum.bytes[MT_SMAPS_ANONYMOUS];
-	own = MT_MIN(usage.sum.bytes[MT_SMAPS_PRIVATE_DIRTY], anonymous);
+	for (size_t i = 0; i < s.count; i++) {
+		const uint64_t *bytes = s.mapping[i].sum.bytes;
+
+		anonymous += bytes[MT_SMAPS_ANONYMOUS];
+		own += MT_MIN(bytes[MT_SMAPS_PRIVATE_DIRTY], bytes[MT_SMAPS_ANONYMOUS]);
+	}
 	cost->copied_bytes = MT_MIN(own, facts->faults_since * facts->page_bytes);
 	cost->kept_bytes = anonymous - own;
 	cost->is_known = true;

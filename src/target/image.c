@@ -175,8 +175,11 @@ static void fill_window(struct mt_image *im, struct mt_image_window *w, uint64_t
 	uint64_t start = MT_ALIGN_DOWN(address, (uint64_t)MT_IMAGE_WINDOW_BYTES);
 	uint64_t end = start + MT_IMAGE_WINDOW_BYTES;
 
-	if (m)
+	/* not beyond: what comes next may be shared memory, and to look at that makes it */
+	if (m) {
 		start = MT_MAX(start, m->start);
+		end = start + MT_MIN(end - start, m->end - start);
+	}
 	w->start = UINT64_MAX;
 	w->bytes = read_large(im, start, w->data, (size_t)(end - start));
 	w->start = start;

@@ -233,7 +233,9 @@ int mt_image_find_modules(struct mt_image *im)
 	for (size_t i = 0; i < im->mapping_count && !code; i++) {
 		const struct mt_mapping *m = &im->mapping[i];
 
-		if (!m->in_image || (!m->inode && strcmp(m->name, "[vdso]")))
+		/* loaders share nothing, and to look at shared memory makes it */
+		if (!m->in_image || m->flags & MT_MAPPING_SHARED ||
+		    (!m->inode && strcmp(m->name, "[vdso]")))
 			continue;
 		*c = (struct candidate){.im = im, .first = m};
 		if (look_at(c))

@@ -514,6 +514,23 @@ def shared_dirty_kb(pid):
 
 
 @test
+def a_search_makes_no_shared_memory(b):
+    p = b.start(sys.executable, "-c", "import mmap, os, time\nf = os.memfd_create('pool'); os.ftruncate(f, 64 << 20)\n"
+                "pool, other = mmap.mmap(f, 64 << 20), mmap.mmap(-1, 64 << 20)\npool[5 << 20], other[7 << 20] = 1, 1\n"
+                "print('ready', f, flush=True); time.sleep(100)")
+    path = "/proc/%d/fd/%s" % (p.pid, p.first.split()[1])
+
+    def in_use():
+        return os.stat(path).st_blocks, status_of(p.pid)["RssShmem"]
+    before = in_use()
+    done = subprocess.run([b.build + "/memtrack", "leaks", str(p.pid), "--json"], capture_output=True, text=True,
+                          timeout=TIMEOUT_S, check=True)
+    b.same(in_use(), before, "blocks of the file, and shared memory of the process")
+    scanned = re.search(r'"scanned_bytes": (\d+)', done.stdout)[1]
+    b.check(int(scanned) < 32 << 20, "%s bytes were scanned" % scanned)
+
+
+@test
 def no_read_fails_where_nothing_is_mapped(b):
     if not shutil.which("strace"):
         raise Skip("strace is not installed")

@@ -507,6 +507,22 @@ static NOINLINE void in_packed_pointer(void)
 	lost = 1;
 }
 
+/* As a compiler at run time does: the address is part of an instruction. */
+static NOINLINE void in_made_code(void)
+{
+	char *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = block(256);
+
+	if (code == MAP_FAILED)
+		_exit(4);
+	code[0] = 0x48; /* movabs $p, %rax */
+	code[1] = (char)0xb8;
+	memcpy(code + 2, &p, sizeof(p));
+	p = NULL;
+	if (mprotect(code, 4096, PROT_READ | PROT_EXEC))
+		_exit(4);
+}
+
 static NOINLINE void in_event_queue(void)
 {
 	struct epoll_event e = {.events = EPOLLIN};
@@ -700,6 +716,7 @@ static const struct scenario {
 	{"in_low_tagged_pointer", in_low_tagged_pointer},
 	{"in_top_tagged_pointer", in_top_tagged_pointer},
 	{"in_packed_pointer", in_packed_pointer},
+	{"in_made_code", in_made_code},
 	{"in_event_queue", in_event_queue},
 	{"in_pipe", in_pipe},
 	{"lost_block", lost_block},

@@ -200,6 +200,24 @@ static void unaligned_pointers_count_only_when_wanted(void **state)
 	}
 }
 
+static void in_code_pointers_count_at_any_address(void **state)
+{
+	for (uint64_t off = 0; off < 8; off++) {
+		struct scene *s = scene_new();
+
+		add_block(s, BLOCK_AT, 48);
+		add_block(s, BLOCK_AT + 64, 48);
+		add_root(s, ROOT_AT, 16);
+		s->in.code = s->root;
+		s->in.codes = 1;
+		s->in.roots = 0;
+		memory_put(&s->memory, BASE + ROOT_AT + off, BASE + BLOCK_AT);
+		memory_put(&s->memory, BASE + BLOCK_AT + off, BASE + BLOCK_AT + 64);
+		assert_string_equal(states(s), off ? "20" : "22");
+		free(s);
+	}
+}
+
 static void a_block_does_not_hold_itself(void **state)
 {
 	struct scene *s = scene_new();
@@ -514,6 +532,7 @@ int main(void)
 		cmocka_unit_test(interior_pointers_count_only_when_wanted),
 		cmocka_unit_test(tagged_pointers_count_only_when_wanted),
 		cmocka_unit_test(unaligned_pointers_count_only_when_wanted),
+		cmocka_unit_test(in_code_pointers_count_at_any_address),
 		cmocka_unit_test(a_block_does_not_hold_itself),
 		cmocka_unit_test(values_and_held_blocks_are_roots),
 		cmocka_unit_test(more_can_be_held_later),

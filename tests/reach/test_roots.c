@@ -45,7 +45,7 @@ enum {
 };
 
 struct scene {
-	struct mt_mapping mapping[16];
+	struct mt_mapping mapping[20];
 	struct mt_image_segment segment[4];
 	struct mt_image_module module[4];
 	struct mt_image_thread thread[2];
@@ -234,6 +234,33 @@ static void other_mappings_are_roots_unless_strict(void **state)
 	mt_roots_done(&s.roots);
 }
 
+static void code_that_was_made_is_a_root_of_its_own_kind(void **state)
+{
+	struct scene s;
+
+	scene_init(&s);
+	map(&s, 0xe00000, 0xe10000, R | W | X, "");
+	map(&s, 0xe20000, 0xe30000, R | X, "[anon:jit]");
+	map(&s, 0xe40000, 0xe50000, R | X | SHARED, "/memfd:doublemapper (deleted)");
+	s.mapping[s.in.mappings - 1].inode = 7;
+	map(&s, 0xe60000, 0xe70000, R | X, "/lib/libother.so");
+	s.mapping[s.in.mappings - 1].inode = 8;
+	map(&s, 0xe80000, 0xe81000, R | X, "[vdso]");
+	s.own[0] = (struct mt_range){0xe28000, 0xe30000};
+	s.in.owns = 1;
+	find(&s);
+	assert_int_equal(s.roots.code.count, 3);
+	assert_int_equal(s.roots.code.item[0].start, 0xe00000);
+	assert_int_equal(s.roots.code.item[1].end, 0xe28000);
+	assert_int_equal(s.roots.code.item[2].start, 0xe40000);
+	assert_int_equal(s.roots.bytes[MT_ROOTS_CODE], 0x10000 + 0x8000 + 0x10000);
+	assert_false(is_root(&s, 0xe00000)); /* once is enough */
+	s.in.is_strict = true;
+	find(&s);
+	assert_int_equal(s.roots.code.count, 0);
+	mt_roots_done(&s.roots);
+}
+
 static void the_heap_is_no_root_where_mappings_have_grown_together(void **state)
 {
 	struct scene s;
@@ -378,6 +405,7 @@ int main(void)
 		cmocka_unit_test(threads_on_one_mapping_do_not_hide_each_other),
 		cmocka_unit_test(a_thread_that_did_not_stop_has_its_stack_as_a_whole),
 		cmocka_unit_test(other_mappings_are_roots_unless_strict),
+		cmocka_unit_test(code_that_was_made_is_a_root_of_its_own_kind),
 		cmocka_unit_test(the_heap_is_no_root_where_mappings_have_grown_together),
 		cmocka_unit_test(blocks_in_the_slack_of_a_segment_are_no_roots),
 		cmocka_unit_test(what_is_the_trackers_is_no_root),
