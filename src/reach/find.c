@@ -106,12 +106,19 @@ static bool is_in_heap(const struct maker *m, uint64_t address)
 	return mt_range_find(m->heap.item, m->heap.count, address) != MT_RANGE_NONE;
 }
 
+/* Whether a block of the heap has room for it: one that was freed unseen may be another one now. */
+static bool has_block(const struct mt_heap *h, const struct mt_known *k)
+{
+	const struct mt_heap_block *b = mt_heap_block_of(h, k->address);
+
+	return b && k->bytes <= MT_MAX(b->bytes, 1u) - (k->address - b->address);
+}
+
 static int add_known(struct maker *m, const struct mt_known *k)
 {
 	struct mt_find *f = m->f;
 
-	if (is_heap_whole(f) && is_in_heap(m, k->address) &&
-	    !mt_heap_block_of(&f->heap, k->address)) {
+	if (is_heap_whole(f) && is_in_heap(m, k->address) && !has_block(&f->heap, k)) {
 		f->stale_count++;
 		return 0;
 	}

@@ -44,7 +44,7 @@ struct mt_find {
 	bool has_heap;
 	struct mt_err why_no_heap;
 	/* of a table */
-	uint64_t stale_count;   /* left out: the heap says that they are free */
+	uint64_t stale_count;   /* left out: free, or another block, by the heap */
 	uint64_t unknown_count; /* in use in the heap, and in no table: they count as roots */
 	/* what was found */
 	struct mt_roots roots;

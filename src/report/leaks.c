@@ -224,6 +224,9 @@ static void add_how(const struct mt_leaks_report *r, struct mt_buf *out)
 	if (f->unknown_count)
 		mt_buf_printf(out, " (%s more in use hold what they point to)",
 			      mt_units_count(f->unknown_count, text[0]));
+	if (f->stale_count)
+		mt_buf_printf(out, " (without %s that the heap knows as free)",
+			      mt_units_count(f->stale_count, text[0]));
 	mt_buf_addc(out, '\n');
 	if (r->facts->source != MT_IMAGE_CORE)
 		mt_buf_printf(out, "the process stood still for %s%s; ",
@@ -462,6 +465,7 @@ int mt_leaks_json(const struct mt_leaks_report *r, struct mt_buf *out)
 	json_amount(&j, "reachable_by_interior_pointers_only", f->inside_count, f->inside_bytes);
 	json_amount(&j, "suppressed", f->suppressed_count, f->suppressed_bytes);
 	mt_json_u64(&j, "blocks_in_no_table", f->unknown_count);
+	mt_json_u64(&j, "blocks_free_in_heap", f->stale_count);
 	mt_json_u64(&j, "heap_damages", f->heap.damages_in_all);
 	mt_json_open(&j, "leaks", '[');
 	for (size_t i = 0; i < f->fold.leaks && (!r->top || rank < r->top); i++) {

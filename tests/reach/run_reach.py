@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
@@ -297,6 +298,86 @@ def a_core_file_tells_the_same(b):
                 b.expect("%s %s" % (name, options), sums(found), lost)
                 b.expect("blocks from", found["blocks_from"], "table" if state else "heap")
             os.unlink(core)
+
+
+def refusal(b, what, done, words):
+    b.expect(what + ": status and output", (done.returncode, done.stdout), (1, ""))
+    b.expect("%s: one sentence that has %r: %r" % (what, words, done.stderr),
+             (len(done.stderr.splitlines()), words in done.stderr), (1, True))
+
+
+@test
+def who_cannot_be_looked_at_is_told_why(b):
+    def begin(*command, **more):
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **more))
+        return started[-1]
+
+    def wait_for(pid, line):
+        for _ in range(1000):
+            with open("/proc/%d/status" % pid, encoding="utf-8") as f:
+                if line in f.read():
+                    return
+            time.sleep(0.01)
+    started = []
+    try:
+        zombie = begin("true")
+        wait_for(zombie.pid, "State:\tZ")
+        refusal(b, "a zombie", b.leaks(str(zombie.pid)), "has ended: its memory is gone")
+        with open("/proc/2/status", encoding="utf-8") as f:
+            if "VmSize" not in f.read():
+                refusal(b, "a thread of the kernel", b.leaks("2"), "process 2 is a thread of the kernel")
+        itself = subprocess.run(["sh", "-c", 'exec "%s" leaks $$' % b.memtrack], env=b.env, capture_output=True, text=True,
+                                timeout=TIMEOUT_S, check=False)
+        refusal(b, "memtrack itself", itself, "is memtrack itself")
+        sleeper = begin("sleep", "100")
+        if os.geteuid() == 0 and shutil.which("setpriv"):
+            other = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", b.memtrack, "leaks",
+                                    str(sleeper.pid)], env=b.env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            if other.returncode not in (126, 127):
+                refusal(b, "another user's", other, "belongs to the user with number 0: only that user and root may look into it")
+        if shutil.which("strace"):
+            begin("strace", "-o", b.dir + "/strace", "-p", str(sleeper.pid))
+            wait_for(sleeper.pid, "TracerPid:\t%d" % started[-1].pid)
+            refusal(b, "a traced one", b.leaks(str(sleeper.pid)), "is traced by process %d (strace), and can have one tracer only" %
+                    started[-1].pid)
+        source = os.path.join(b.dir, "small.S")
+        with open(source, "w", encoding="ascii") as f:
+            f.write(".globl _start\n_start: mov $29, %eax /* pause */\nint $0x80\njmp _start\n")
+        made = subprocess.run(["gcc", "-m32", "-nostdlib", "-static", source, "-o", b.dir + "/small"], capture_output=True,
+                              timeout=TIMEOUT_S, check=False)
+        if not made.returncode and subprocess.run(["timeout", "0.1", b.dir + "/small"], check=False).returncode == 124:
+            refusal(b, "32 bits", b.leaks(str(begin(b.dir + "/small").pid)), "is a program of 32 bits: not supported")
+    finally:
+        for p in reversed(started):
+            p.kill()
+            p.wait()
+            p.stdout.close()
+
+
+@test
+def what_table_and_heap_say_differently_is_left_out(b):
+    if b.libc != "glibc":
+        raise Missing("functions that only glibc has")
+    source = os.path.join(b.dir, "unseen.c")
+    with open(source, "w", encoding="ascii") as f:
+        f.write("#include <stdlib.h>\n#include <unistd.h>\nvoid __libc_free(void *);\nvoid *__libc_malloc(size_t);\n"
+                "static void *volatile held, *volatile unseen;\n"
+                "int main(void) { char c; void *volatile o = malloc(5000); held = malloc(64);\n"
+                "void *volatile p = malloc(2000), *volatile q = malloc(64); __libc_free(p); unseen = __libc_malloc(100);\n"
+                "__libc_free(o); if (unseen != p) return 4; p = q = malloc(777); o = p = q = 0;\n"
+                'if (write(1, "ready 1 0\\n", 10) != 10) return 3; while (read(0, &c, 1) > 0); return 0; }\n')
+    plain, b.scenarios = b.scenarios, b.compile(source, "unseen")
+    try:
+        with Process(b, "x", "") as p:
+            found = b.found(p)
+            b.expect("free, or another block", found["blocks_free_in_heap"], 2)
+            b.expect("blocks in no table", found["blocks_in_no_table"] >= 1, True)
+            b.expect("lost", found["lost"], {"count": 2, "bytes": 777 + 64})
+            text = b.leaks(str(p.pid)).stdout
+            b.expect("it is told", "(without 2 that the heap knows as free)" in text, True)
+            b.expect("status", p.goes_on(), 0)
+    finally:
+        b.scenarios = plain
 
 
 @test
