@@ -95,12 +95,14 @@ static void account(const struct mt_smaps *s, const struct mt_vma_facts *f, enum
 	mt_account_sort(&a, MT_ACCOUNT_RSS);
 	write_all(s, &a, false);
 	mt_account_summary(s, labels, &app);
-	write_meminfo(s, &a, &app, false);
+	if (by == MT_ACCOUNT_KIND)
+		write_meminfo(s, &a, &app, false);
 	must(!mt_account_make(s, labels, mt_vma_rules_of(s, f->rules), by, &old));
 	must(!mt_account_compare(&a, &old));
 	mt_account_sort(&a, MT_ACCOUNT_PSS);
 	write_all(s, &a, true);
-	write_meminfo(s, &a, &app, true);
+	if (by == MT_ACCOUNT_KIND)
+		write_meminfo(s, &a, &app, true);
 	mt_account_done(&a);
 	mt_account_done(&old);
 	free(labels);
