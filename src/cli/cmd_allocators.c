@@ -279,22 +279,23 @@ const struct mt_command mt_cmd_allocators = {
 	.options_bytes = sizeof(struct allocators_options),
 	.defaults = &defaults,
 	.description =
-		"Reads the heap of a process, tracked or not, or of a core file, as its allocator "
-		"keeps it: what it holds of the system's memory, what of it is live in how many "
-		"blocks, and where the rest is. free: between live blocks, to be given again; "
-		"cached: the same in caches of threads, for these alone; end: never given yet, at "
-		"the end of an arena; of them mapped: live blocks with a mapping of their own. "
-		"Blocks count with their usable bytes.\n\n"
-		"The process is copied as fork does it, which takes as long, and runs on; where "
-		"that cannot be done it is read while it stands still. The output says which.\n\n"
-		"Pages at most half of which is live are counted: they cannot be given back. Of a "
-		"process whose every allocation is recorded the call sites are told whose live "
-		"blocks keep most of these pages.\n\n"
+		"Reads the heap of a process, tracked or not, or of a core file, as its "
+		"allocator keeps it: what it holds of the system's memory, what of it is live "
+		"in how many blocks, and where the rest is. free: between live blocks, to be "
+		"given again; cached: the same in caches of threads, for these alone; end: "
+		"never given yet, at the end of an arena; of them mapped: live blocks with a "
+		"mapping of their own. Blocks count with their usable bytes.\n\n"
+		"The process is copied as fork does it, which takes as long, and runs on; "
+		"where that cannot be done it is read while it stands still. The output says "
+		"which.\n\n"
+		"Pages at most half of which is live are counted: they cannot be given back. "
+		"Of a process whose every allocation is recorded the call sites are told "
+		"whose live blocks keep most of these pages.\n\n"
 		"Known are the allocators of glibc 2.27 to 2.41 and of musl since 1.2.1, "
-		"jemalloc 5.3.0, and mimalloc 2.0.9. No debug information is needed: structures "
-		"are found by what always holds for them. Another allocator is named, and "
-		"refused. What does not agree in a heap is listed with its address, and what could not be read because "
-		"of it is counted.",
+		"jemalloc 5.3.0, and mimalloc 2.0.9. No debug information is needed: "
+		"structures are found by what always holds for them. Another allocator is "
+		"named, and refused. What does not agree in a heap is listed with its "
+		"address, and what could not be read because of it is counted.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-maps(1), memtrack-report(1)",
 	.run = run,

@@ -338,8 +338,9 @@ static void block_of_an_address(void **state)
 static void pages_with_little_on_them_have_owners(void **state)
 {
 	/*
-	 * Page 1: a block of 7 and one of 8. From the end of 3 to the start of 5: one of 9. 6: a byte
-	 * more than half. 7: one of nobody. 9: not of the heap. 10: just half, of 8 and of nobody.
+	 * Page 1: a block of 7 and one of 8. From the end of 3 to the start of 5: one of 9.
+	 * 6: a byte more than half. 7: one of nobody. 9: not of the heap. 10: just half, of 8 and
+	 * of nobody.
 	 */
 	struct mt_heap_block blocks[] = {{0x1000, 50},   {0x1100, 50},   {0x3f00, 0x1200},
 					 {0x6000, 2048}, {0x6f00, 0},    {0x7010, 8},
