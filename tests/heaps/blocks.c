@@ -226,7 +226,7 @@ static void tell_blocks(unsigned threads)
 
 static void tell_totals(void)
 {
-#ifdef __GLIBC__
+#if defined(__GLIBC__) && !defined(NO_TOTALS)
 	struct mallinfo2 m = mallinfo2();
 
 	say("arena", m.arena, NULL);

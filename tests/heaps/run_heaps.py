@@ -7,6 +7,7 @@ its usable size, no freed one is, and the sums are those of mallinfo2() and mall
   run_heaps.py --build DIR [--seeds N] [-k WORD]
 """
 import bisect
+import glob
 import json
 import os
 import re
@@ -430,6 +431,53 @@ def other_versions_are_refused(b):
             if not re.match(r"memtrack: '/\S+' is glibc %s, the layout of whose heap is not known; known are 2.27 to 2.41\n$" %
                             version.decode(), done.stderr):
                 b.problems.append(done.stderr)
+
+
+def built_for(b, root):
+    """blocks.c, linked with the C library below a directory and started by its loader; and the library's minor version."""
+    library, loader = (next(iter(sorted(glob.glob(root + "/**/" + name, recursive=True), key=len, reverse=True)), None)
+                       for name in ("libc.so.6", "ld-linux-x86-64.so.2"))
+    if not library or not loader:
+        raise RuntimeError("%s has no libc.so.6 and ld-linux-x86-64.so.2" % root)
+    with open(library, "rb") as f:
+        minor = int(re.search(rb"GNU C Library \([^\n)]*\) stable release version 2\.(\d+)", f.read())[1])
+    directory, program = os.path.dirname(library), os.path.join(b.dir, "blocks-2.%d" % minor)
+    threads = glob.glob(directory + "/libpthread.so.0") if minor < 34 else []
+    subprocess.run(["gcc", os.path.join(HERE, "blocks.c"), "-o", program, "-D_GNU_SOURCE", "-O1", "-w", "-fno-builtin", "-pthread",
+                    *(["-DNO_TOTALS"] if minor < 33 else []), "-nodefaultlibs", library, *threads, "-l:libc_nonshared.a", "-lgcc",
+                    "-Wl,--allow-shlib-undefined", "-Wl,-rpath," + directory, "-Wl,--dynamic-linker=" + loader],
+                   check=True, timeout=120)
+    return program, minor
+
+
+@test
+def other_glibcs(b):
+    """Of a directory of libc6_*.deb files, or of directories with one unpacked each."""
+    where = os.environ.get("MEMTRACK_TEST_GLIBCS")
+    if not where:
+        raise Skip("MEMTRACK_TEST_GLIBCS names no directory of libc6_*.deb files")
+    roots = [p for p in sorted(glob.glob(where + "/*")) if os.path.isdir(p)]
+    for package in sorted(glob.glob(where + "/libc6_*.deb")):
+        roots.append(os.path.join(b.dir, os.path.basename(package)[:-4]))
+        subprocess.run(["dpkg-deb", "-x", package, roots[-1]], check=True, timeout=120)
+    b.expect("there are some", bool(roots), True)
+    for root in roots:
+        program, minor = built_for(b, root)
+        b.program = lambda _, program=program: program
+        for threads, operations, *modes in ((1, 4000), (1, 20000, "mapped"), (8, 3000), (8, 2000, "fork"), (4, 8000, "sbrk"),
+                                            (4, 8000, "wall", "mapped")):
+            what = "2.%d, %s" % (minor, (threads, operations, *modes))
+            for seed in range(1, b.seeds + 1):
+                with b.start("glibc", seed, threads, operations, *modes) as p:
+                    if not 27 <= minor <= 41:
+                        done = b.memtrack_run(p.pid)
+                        b.expect(what, (done.returncode, done.stdout), (1, ""))
+                        b.expect(what, "is glibc 2.%d, the layout of whose heap is not known; known are 2.27 to 2.41" % minor
+                                 in done.stderr, True)
+                        continue
+                    compare_blocks(b, p, b.walk(p.pid), what, threads)
+                    if minor >= 33:
+                        compare_sums(b, p, what, gaps="sbrk" in modes)
 
 
 @test
