@@ -136,7 +136,9 @@ struct search {
 	struct mt_leak_search s;
 	/* contents of leaks, copied: the process does not stand still for the symbols */
 	uint8_t (*contents)[MT_LEAKS_CONTENTS_MAX]; /* owned */
-	struct mt_map contents_at;                  /* address -> index in contents + 1 */
+	struct mt_leaks_site *sites;                /* owned */
+	size_t site_count;
+	struct mt_map contents_at; /* address -> index in contents + 1 */
 };
 
 static void search_done(struct search *s)
@@ -144,6 +146,7 @@ static void search_done(struct search *s)
 	mt_leak_search_done(&s->s);
 	mt_map_done(&s->contents_at);
 	free(s->contents);
+	free(s->sites);
 }
 MT_AUTO_DEFINE_INPLACE(search, struct search, search_done)
 
@@ -291,6 +294,10 @@ static int write_report(struct search *s, struct mt_buf *out, struct mt_err *err
 		code = name_sites(s, &sites, err);
 		r.sites = &sites;
 	}
+	if (!code && mt_leak_search_sites(&s->s, &s->sites, &s->site_count))
+		code = mt_err_no_memory(err);
+	r.lost_site = s->sites;
+	r.lost_sites = s->site_count;
 	if (code)
 		return code;
 	if (o->is_json ? mt_leaks_json(&r, out) : mt_leaks_text(&r, out))
@@ -362,7 +369,8 @@ const struct mt_command mt_cmd_leaks = {
 		"and an allocator that is not known is refused with the reason. Of a tracked "
 		"process the blocks are those of the tracker's table, with the size that was asked "
 		"for and the call stack; what the heap holds besides counts as a place where "
-		"pointers may be.\n\n"
+		"pointers may be. Of a process that is sampled the heap tells what is lost, and "
+		"what each call site lost of it is estimated, with an interval.\n\n"
 		"The process stands still only while a copy of its memory is made, and the report "
 		"says for how long; where no copy can be made it stands still until all is read. "
 		"Nothing in it is changed.\n\n"

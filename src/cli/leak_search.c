@@ -6,7 +6,9 @@
 
 #include "cli/tracked_blocks.h"
 
+#include "base/alloc.h"
 #include "base/arena.h"
+#include "base/map.h"
 #include "formats/mtk_read.h"
 #include "wire/state.h"
 
@@ -149,6 +151,69 @@ int mt_leak_search_mark(struct mt_leak_search *s)
 		if (p->block[i].heap == MT_HEAP_MALLOC && p->block_address)
 			p->block_mark[i] = mark_of(&s->find, p->block_address[i]);
 	p->look = look;
+	return 0;
+}
+
+/* Whether a block of the table is a lost one, or a part of one, in the image. */
+static bool is_lost(const struct mt_find *f, const struct mt_known *k)
+{
+	int64_t at = mt_range_find(f->block, f->blocks, k->address);
+
+	return at != MT_RANGE_NONE && f->mark.state[at] == MT_MARK_LOST &&
+	       k->bytes <= f->block[at].end - k->address;
+}
+
+static int by_lost_bytes(const void *a, const void *b)
+{
+	const struct mt_leaks_site *x = a, *y = b;
+
+	if (x->lost.bytes < y->lost.bytes || x->lost.bytes > y->lost.bytes)
+		return x->lost.bytes > y->lost.bytes ? -1 : 1;
+	return x->site < y->site ? -1 : x->site > y->site;
+}
+
+static struct mt_leaks_site *site_at(struct mt_map *index, struct mt_leaks_site *sites,
+				     size_t *count, uint32_t site)
+{
+	bool is_new;
+	uint64_t *at = mt_map_at(index, site, &is_new);
+
+	if (!at)
+		return NULL;
+	if (is_new) {
+		*at = *count;
+		sites[(*count)++] = (struct mt_leaks_site){.site = site};
+	}
+	return &sites[*at];
+}
+
+int mt_leak_search_sites(const struct mt_leak_search *s, struct mt_leaks_site **ret_sites,
+			 size_t *ret_count)
+{
+	const struct mt_profile *p = s->tracked;
+	mt_auto(mt_map) struct mt_map index = {0};
+	mt_auto(free) struct mt_leaks_site *sites = mt_alloc_zero(s->knowns, sizeof(*sites));
+	size_t count = 0;
+
+	if (!sites)
+		return -ENOMEM;
+	for (size_t i = 0; p && mt_profile_is_sampled(p) && !s->is_table && i < s->knowns; i++) {
+		const struct mt_known *k = &s->known[i];
+		struct mt_leaks_site *at;
+
+		if (!k->is_sure || !k->stack || !is_lost(&s->find, k))
+			continue;
+		at = site_at(&index, sites, &count, (uint32_t)k->stack);
+		if (!at)
+			return -ENOMEM;
+		mt_estimate_add(&at->lost, mt_profile_sampling(p, &p->block[k->tag]), k->bytes);
+		if (p->site_sample)
+			at->lost.is_least |= p->site_sample[k->stack].lacks_blocks;
+	}
+	qsort(sites, count, sizeof(*sites), by_lost_bytes);
+	*ret_count = count;
+	*ret_sites = sites;
+	sites = NULL;
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/load.h"
 #include "reach/find.h"
+#include "report/leaks.h"
 #include "target/copy_cost.h"
 
 struct mt_leak_search {
@@ -46,6 +47,14 @@ int mt_leak_search_run(struct mt_leak_search *s, uint32_t flags, bool is_strict,
  * For a search with is_table, after mt_leak_search_let_go(). 0 or -ENOMEM.
  */
 int mt_leak_search_mark(struct mt_leak_search *s);
+
+/*
+ * Of a sampled process: estimates of what is lost of each call site, from the recorded blocks among
+ * the lost ones; which are recorded is chance, and does not hang on what becomes of them. Most
+ * bytes first; the caller frees. *ret_count 0 for any other. 0 or -ENOMEM.
+ */
+int mt_leak_search_sites(const struct mt_leak_search *s, struct mt_leaks_site **ret_sites,
+			 size_t *ret_count);
 
 /* The profile, which is the caller's then. */
 struct mt_profile *mt_leak_search_take(struct mt_leak_search *s);

@@ -36,6 +36,7 @@ static struct mt_known known_of(const struct mt_profile *p, uint64_t at)
 		.address = p->block_address[at],
 		.bytes = p->block[at].size,
 		.stack = site,
+		.tag = at,
 		.is_loaders = is_loaders(p, site),
 	};
 }

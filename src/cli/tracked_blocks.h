@@ -12,8 +12,8 @@ bool mt_tracked_is_table(const struct mt_profile *p);
 
 /*
  * What is live in an image that was made between two readings of the state: `before` may be NULL
- * when nothing can have changed. A block's stack is its site in `after`. Sorted by address; the
- * caller frees with free(). NULL: no memory.
+ * when nothing can have changed. A block's stack is its site in `after`, and its tag, if it is
+ * sure, its index there. Sorted by address; the caller frees with free(). NULL: no memory.
  */
 struct mt_known *mt_tracked_blocks(const struct mt_profile *before, const struct mt_profile *after,
 				   size_t *ret_count);

@@ -12,6 +12,7 @@
 struct mt_known {
 	uint64_t address, bytes; /* as the program asked */
 	uint64_t stack;          /* equal ones were made by equal call stacks; 0: not known */
+	uint64_t tag;            /* the caller's own */
 	/*
 	 * It is live in the image for certain. Others were made or freed while the image was: they
 	 * hold what they point to, and are never lost.

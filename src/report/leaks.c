@@ -10,9 +10,11 @@
 #include "base/units.h"
 #include "core/cc.h"
 #include "model/profile.h"
+#include "report/basis.h"
 #include "report/internal.h"
 #include "report/json.h"
 #include "report/json_report.h"
+#include "report/text_sampled.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -331,6 +333,37 @@ static void add_leak(const struct mt_leaks_report *r, const struct mt_fold_leak 
 				 r->sites->profiles[0]->site[site].node, out);
 }
 
+/* What of each call site is lost, where only a sample of the blocks has one. */
+static void add_sites(const struct mt_leaks_report *r, struct mt_buf *out)
+{
+	char text[MT_UNITS_TEXT_MAX], count[MT_UNITS_TEXT_MAX];
+	uint64_t recorded = 0;
+
+	for (size_t i = 0; i < r->lost_sites; i++)
+		recorded += r->lost_site[i].lost.samples + r->lost_site[i].lost.certain;
+	if (!recorded)
+		return;
+	mt_buf_printf(out, "\nlost by call site, estimated from %s recorded ones among them:\n",
+		      mt_units_count(recorded, count));
+	for (size_t i = 0; i < r->lost_sites && (!r->top || i < r->top); i++) {
+		const struct mt_estimate *e = &r->lost_site[i].lost;
+
+		mt_buf_printf(out, "\n%zu. %s%s%s", i + 1, mt_text_bound(e),
+			      e->samples ? "about " : "", mt_units_size((uint64_t)e->bytes, text));
+		mt_text_range(out, e);
+		mt_buf_printf(out, ", %s%s block%s from %s recorded\n", e->samples ? "about " : "",
+			      mt_units_count((uint64_t)(e->count + 0.5), text),
+			      plural((uint64_t)(e->count + 0.5)),
+			      mt_units_count(e->samples + e->certain, count));
+		mt_text_stack_at(r->sites, r->sites->profiles[0],
+				 r->sites->profiles[0]->site[r->lost_site[i].site].node, out);
+	}
+	if (r->top && r->lost_sites > r->top)
+		mt_buf_printf(out, "\n%zu more call sites (--top=0 shows all)\n",
+			      r->lost_sites - (size_t)r->top);
+	mt_buf_adds(out, "\nthe lost blocks themselves:\n");
+}
+
 int mt_leaks_text(const struct mt_leaks_report *r, struct mt_buf *out)
 {
 	const struct mt_fold *fold = &r->find->fold;
@@ -339,6 +372,7 @@ int mt_leaks_text(const struct mt_leaks_report *r, struct mt_buf *out)
 	tell_all(r, add_warning, out);
 	add_verdict(r, out);
 	add_how(r, out);
+	add_sites(r, out);
 	for (size_t i = 0; i < fold->leaks; i++)
 		firsts += fold->leak[i].is_first;
 	for (size_t i = 0; i < fold->leaks && (!r->top || rank < r->top); i++)
@@ -398,6 +432,28 @@ static void json_leak(struct mt_json *j, const struct mt_leaks_report *r,
 		mt_json_close(j, ']');
 	}
 	mt_json_close(j, '}');
+}
+
+static void json_sites(struct mt_json *j, const struct mt_leaks_report *r)
+{
+	if (!r->sites || !mt_profile_is_sampled(r->sites->profiles[0]))
+		return;
+	mt_json_open(j, "lost_sites", '[');
+	for (size_t i = 0; i < r->lost_sites; i++) {
+		const struct mt_profile *p = r->sites->profiles[0];
+		const struct mt_leaks_site *s = &r->lost_site[i];
+
+		mt_json_open(j, NULL, '{');
+		mt_json_u64(j, "bytes", (uint64_t)s->lost.bytes);
+		mt_json_u64(j, "count", (uint64_t)(s->lost.count + 0.5));
+		mt_json_estimate(j, &s->lost);
+		mt_json_string(j, "call", mt_words_call(p->site[s->site].call));
+		mt_json_open(j, "stack", '[');
+		mt_stack_each_at(r->sites, p, p->site[s->site].node, mt_json_frame, j);
+		mt_json_close(j, ']');
+		mt_json_close(j, '}');
+	}
+	mt_json_close(j, ']');
 }
 
 static void json_warning(void *context, const char *sentence)
@@ -467,6 +523,7 @@ int mt_leaks_json(const struct mt_leaks_report *r, struct mt_buf *out)
 	mt_json_u64(&j, "blocks_in_no_table", f->unknown_count);
 	mt_json_u64(&j, "blocks_free_in_heap", f->stale_count);
 	mt_json_u64(&j, "heap_damages", f->heap.damages_in_all);
+	json_sites(&j, r);
 	mt_json_open(&j, "leaks", '[');
 	for (size_t i = 0; i < f->fold.leaks && (!r->top || rank < r->top); i++) {
 		if (!f->fold.leak[i].is_first)

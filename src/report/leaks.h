@@ -13,6 +13,12 @@
 
 enum { MT_LEAKS_CONTENTS_MAX = 32 };
 
+/* Lost blocks of a call site, by those that were recorded: in sampling mode. */
+struct mt_leaks_site {
+	uint32_t site; /* of the first profile of mt_leaks_report.sites */
+	struct mt_estimate lost;
+};
+
 struct mt_leaks_report {
 	const struct mt_find *find; /* borrowed, as all below */
 	const struct mt_image_facts *facts;
@@ -21,6 +27,8 @@ struct mt_leaks_report {
 	bool is_table;                   /* the blocks are those of the tracker's table */
 	/* call stacks: the stack of a block is a site of the first profile. NULL: none are known */
 	const struct mt_report *sites;
+	const struct mt_leaks_site *lost_site; /* most bytes first */
+	size_t lost_sites;
 	uint64_t top;   /* leaks that are listed; 0: all */
 	bool is_strict; /* roots */
 	/* contents: of each leak; NULL: not wanted */

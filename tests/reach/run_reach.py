@@ -381,6 +381,47 @@ def what_table_and_heap_say_differently_is_left_out(b):
 
 
 @test
+def what_a_sampled_program_lost_is_estimated_by_call_site(b):
+    source = os.path.join(b.dir, "sampled.c")
+    with open(source, "w", encoding="ascii") as f:
+        f.write("#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
+                "static void *volatile kept[20000];\n#define HIDDEN __attribute__((noinline))\n"
+                "HIDDEN void lose_some(void) { char *volatile p = malloc(1000); memset(p, 1, 1000); p = 0; }\n"
+                "HIDDEN void lose_list(void) { void **volatile a = calloc(1, 500), **volatile b = calloc(1, 500); *a = (void *)b;\n"
+                '__asm__ volatile("" ::: "memory"); a = b = 0; }\n'
+                "HIDDEN void keep_some(int i) { kept[i] = calloc(1, 700); }\n"
+                "HIDDEN void scrub(void) { volatile char a[8192]; for (int i = 0; i < 8192; i++) a[i] = 0; }\n"
+                "int main(void) { char c; for (int i = 0; i < 20000; i++) { keep_some(i); if (i % 4 == 0) lose_some();\n"
+                "if (i % 5 == 0) lose_list(); } scrub();\n"
+                'if (write(1, "ready 1 0\\n", 10) != 10) return 3; while (read(0, &c, 1) > 0); return 0; }\n')
+    plain, b.scenarios = b.scenarios, b.compile(source, "sampled")
+    truth = {"lose_some": (5000, 5000000), "lose_list": (8000, 4000000)}
+    try:
+        with Process(b, "x", "mode=sample interval=65536") as p:
+            done = b.leaks(str(p.pid), "--json", "--top=1")
+            found = json.loads(done.stdout)
+            b.expect("lost, from the heap itself", found["lost"]["count"], 13000)
+            b.expect("blocks from", found["blocks_from"], "heap")
+            sums_of = {}
+            for site in found["lost_sites"]:
+                name = [f["function"] for f in site["stack"] if f["function"] in truth or f["function"] == "keep_some"][0]
+                count, size, samples = sums_of.get(name, (0, 0, 0))
+                sums_of[name] = (count + site["count"], size + site["bytes"], samples + site["estimate"]["samples"])
+                b.expect("its interval", site["estimate"]["bytes_low"] < site["bytes"] < site["estimate"]["bytes_high"], True)
+            b.expect("call sites", sorted(sums_of), sorted(truth))
+            # about 70 samples each: half as much again is more than four standard deviations
+            for name, (count, size) in truth.items():
+                got = sums_of[name]
+                b.expect("%s: %r" % (name, got), (count / 2 < got[0] < count * 1.5, size / 2 < got[1] < size * 1.5), (True, True))
+            text = b.leaks(str(p.pid)).stdout
+            b.expect("text", re.search(r"lost by call site, estimated from \d+ recorded ones among them:\n\n1\. about [\d.]+ MiB "
+                                       r"\(95 %: [\d.]+ MiB to [\d.]+ MiB\), about [\d,]+ blocks from \d+ recorded\n", text)
+                     is not None, True)
+    finally:
+        b.scenarios = plain
+
+
+@test
 def wrong_operands_are_told(b):
     for operand in ("nobody-has-this", "name:nobody-has-this", "999999999"):
         done = b.leaks(operand)
