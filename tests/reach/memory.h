@@ -24,7 +24,12 @@ static inline size_t memory_read(void *context, uint64_t address, void *to, size
 	struct memory *m = context;
 	size_t got = 0;
 
-	m->longest_read = bytes > m->longest_read ? bytes : m->longest_read;
+	/* several threads may read */
+	size_t longest = __atomic_load_n(&m->longest_read, __ATOMIC_RELAXED);
+
+	while (bytes > longest && !__atomic_compare_exchange_n(&m->longest_read, &longest, bytes, 0,
+							       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		continue;
 	while (got < bytes) {
 		uint64_t at = address + got - MEMORY_BASE;
 
