@@ -83,26 +83,6 @@ static void take_event(struct mt_stop_thread *t, int status)
 	}
 }
 
-/* Takes all that is there. How many threads are not stopped yet. */
-static size_t take_events(struct mt_stop *s)
-{
-	size_t missing = 0;
-	int status;
-	pid_t tid;
-
-	while ((tid = waitpid(-1, &status, __WALL | WNOHANG)) > 0) {
-		struct mt_stop_thread *t = thread_of(s, tid);
-
-		if (t)
-			take_event(t, status);
-		else if (WIFSTOPPED(status))
-			ptrace(PTRACE_DETACH, tid, 0, 0);
-	}
-	for (size_t i = 0; i < s->count; i++)
-		missing += s->thread[i].state == MT_STOP_SEIZED;
-	return missing;
-}
-
 /* Whether all that do not stop wait in the kernel; threads that are gone are noticed. */
 static bool are_all_deep(struct mt_stop *s)
 {
@@ -123,16 +103,44 @@ static bool are_all_deep(struct mt_stop *s)
 	return all;
 }
 
+/*
+ * Until a thread is stopped or gone; false: it is not to be waited for. For this one alone: the
+ * kernel looks through all of them to answer whether any has stopped.
+ */
+static bool wait_for(struct mt_stop *s, struct mt_stop_thread *t, uint64_t began)
+{
+	while (t->state == MT_STOP_SEIZED) {
+		int status;
+		pid_t tid = waitpid(t->tid, &status, __WALL | WNOHANG);
+		uint64_t ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC) - began;
+
+		if (tid == t->tid)
+			take_event(t, status);
+		else if (tid < 0 && errno == ECHILD)
+			t->state = MT_STOP_GONE; /* another thread's exec ended it */
+		else if (ns > STOP_NS || (ns > DEEP_NS && are_all_deep(s)))
+			return false;
+		else
+			wait_a_moment();
+	}
+	return true;
+}
+
+/* All were told to stop and do so at the same time. One that waits in the kernel hides no other. */
 static void wait_for_all(struct mt_stop *s)
 {
 	uint64_t began = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
+	bool is_late = false;
+	int status;
 
-	while (take_events(s)) {
-		uint64_t ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC) - began;
+	for (size_t i = 0; i < s->count; i++) {
+		struct mt_stop_thread *t = &s->thread[i];
 
-		if (ns > STOP_NS || (ns > DEEP_NS && are_all_deep(s)))
-			return;
-		wait_a_moment();
+		if (!is_late)
+			is_late = !wait_for(s, t, began);
+		else if (t->state == MT_STOP_SEIZED &&
+			 waitpid(t->tid, &status, __WALL | WNOHANG) == t->tid)
+			take_event(t, status);
 	}
 }
 
