@@ -11,6 +11,20 @@
 #define MT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MT_INLINE static inline __attribute__((always_inline))
 #define MT_COLD __attribute__((cold, noinline))
+/*
+ * A relaxed load of a word that others write, for one comparison with a constant: compilers make
+ * two instructions of the atomic one.
+ */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define MT_PEEK(p) __atomic_load_n(p, __ATOMIC_RELAXED)
+#else
+#define MT_PEEK(p) (*(p))
+#endif
 #define MT_NOINLINE __attribute__((noinline))
 #define MT_UNUSED __attribute__((unused))
 #define MT_HIDDEN __attribute__((visibility("hidden")))

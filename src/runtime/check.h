@@ -81,13 +81,18 @@ void *mt_check_malloc_hook(size_t size);
 void mt_check_free_hook(void *p);
 
 /*
- * The same for the most usual options (check_fast.c): no guards, and guards of the usual size.
- * mt_check_way(): which of them serve this process's options and this thread, enum mt_other_way.
+ * The same for the most usual options (check_fast.c): no guards (bare), or guards of the usual
+ * size; watched: with fills or free_track as well. mt_check_way(): which of them serve this
+ * process's options and this thread, enum mt_other_way.
  */
 void *mt_check_bare_malloc_hook(size_t size);
 void mt_check_bare_free_hook(void *p);
 void *mt_check_guarded_malloc_hook(size_t size);
 void mt_check_guarded_free_hook(void *p);
+void *mt_check_watched_malloc_hook(size_t size);
+void mt_check_watched_free_hook(void *p);
+void *mt_check_guarded_watched_malloc_hook(size_t size);
+void mt_check_guarded_watched_free_hook(void *p);
 void *mt_check_calloc_hook(size_t n, size_t each);
 size_t mt_check_usable_size_hook(const void *p);
 uint32_t mt_check_way(const struct mt_thread *t);
@@ -126,7 +131,7 @@ void mt_check_expect(enum mt_state_call call, uint64_t size_or_pointer, uintptr_
 /* 1: the stacks of allocations are kept at this moment. */
 MT_INLINE int mt_check_captures(void)
 {
-	return __atomic_load_n(&mt_check.capturing, __ATOMIC_RELAXED) != 0;
+	return MT_PEEK(&mt_check.capturing) != 0;
 }
 
 /* Lets the guard go; ends the program if a report has said so. */

@@ -17,7 +17,7 @@ extern uint64_t mt_check_claims[MT_CLAIMS] MT_HIDDEN;
 MT_INLINE uint64_t *mt_check_claim(const void *p)
 {
 	uint64_t *place = &mt_check_claims[((uint64_t)p >> 4) % MT_CLAIMS], seen = 0;
-	if (MT_LIKELY(__atomic_load_n(&mt_rt.single, __ATOMIC_RELAXED)))
+	if (MT_LIKELY(MT_PEEK(&mt_rt.single)))
 		return NULL;
 	for (int round = 0; !__atomic_compare_exchange_n(place, &seen, (uint64_t)p, 0,
 							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);

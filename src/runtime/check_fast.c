@@ -11,22 +11,28 @@
 #include "runtime/check_claim.h"
 #include "runtime/check_mark.h"
 #include "runtime/check_signal.h"
+#include "runtime/errors.h"
 #include "runtime/fast.h"
 #include "runtime/foreign.h"
+#include "runtime/quarantine.h"
 #include "runtime/sites.h"
 
 #define REAL (&mt_original[MT_FAMILY_PLAIN])
 
-enum dress { BARE, GUARDED };
+/* What the options make of a block: bits, constants where these functions are inlined. */
+enum dress {
+	BARE = 0,
+	GUARDED = 1,
+	WATCHED = 2, /* filled when it comes or goes, or held back */
+};
 
 /* --- which way ----------------------------------------------------------------------------- */
 
 /* Of the options all that these ways know nothing of. */
 static int is_usual(const struct mt_check_options *o)
 {
-	const uint32_t others = MT_CHECK_EXPAND_ALLOC | MT_CHECK_RECORD_ALLOCS |
-				MT_CHECK_GUARD_PAGE | MT_CHECK_FILL_ON_ALLOC |
-				MT_CHECK_FILL_ON_FREE | MT_CHECK_FREE_TRACK;
+	const uint32_t others =
+		MT_CHECK_EXPAND_ALLOC | MT_CHECK_RECORD_ALLOCS | MT_CHECK_GUARD_PAGE;
 	return !(o->flags & others) && !mt_check.limited && !o->heap_every && !o->backtrace_min &&
 	       o->backtrace_max >= MT_LARGE_BYTES;
 }
@@ -40,12 +46,23 @@ static int is_ordinary_process(void)
 uint32_t mt_check_way(const struct mt_thread *t)
 {
 	const struct mt_layout *l = &mt_layout;
+	int watches = (mt_check.options.flags &
+		       (MT_CHECK_FREE_TRACK | MT_CHECK_FILL_ON_FREE | MT_CHECK_FILL_ON_ALLOC)) != 0;
 	if (!is_usual(&mt_check.options) || !is_ordinary_process() || t->light || t->streaming)
 		return MT_WAY_CHECK;
 	if (!l->has_header)
-		return MT_WAY_CHECK_BARE;
-	return l->front == MT_GUARD_USUAL && l->rear == MT_GUARD_USUAL ? MT_WAY_CHECK_GUARDED
-								       : MT_WAY_CHECK;
+		return watches ? MT_WAY_CHECK_WATCHED : MT_WAY_CHECK_BARE;
+	if (l->front != MT_GUARD_USUAL || l->rear != MT_GUARD_USUAL)
+		return MT_WAY_CHECK;
+	return watches ? MT_WAY_CHECK_GUARDED_WATCHED : MT_WAY_CHECK_GUARDED;
+}
+
+/* How much of a live block is the program's. 0: the allocator does not tell. */
+MT_INLINE uint64_t usable_of(const void *p, enum dress dress)
+{
+	if (dress & GUARDED)
+		return mt_header_of_usual(p)->usable;
+	return MT_LIKELY(REAL->malloc_usable_size != NULL) ? REAL->malloc_usable_size(p) : 0;
 }
 
 /* --- malloc -------------------------------------------------------------------------------- */
@@ -111,6 +128,12 @@ MT_INLINE void *dress_up(void *original, size_t size, enum mt_state_call call)
 	return mt_block_dress_usual(original, size, flags);
 }
 
+MT_INLINE void fill_new(void *p, size_t size, enum dress dress)
+{
+	uint64_t usable = MT_MAX(usable_of(p, dress), (uint64_t)size);
+	mt_mem_fill(p, MT_BYTE_ALLOC, MT_MIN(usable, mt_check.options.fill_on_alloc));
+}
+
 MT_COLD static void *settle_and_return(void *p)
 {
 	mt_settle();
@@ -119,30 +142,36 @@ MT_COLD static void *settle_and_return(void *p)
 
 MT_INLINE void *call_original(size_t size, enum mt_state_call call, enum dress dress)
 {
-	size_t total = size + (dress == GUARDED ? MT_BLOCK_USUAL_EXTRA : 0);
+	size_t total = size + (dress & GUARDED ? MT_BLOCK_USUAL_EXTRA : 0);
 	return call == MT_CALL_CALLOC ? REAL->calloc(1, total) : REAL->malloc(total);
 }
 
-/* is_calloc: a constant, as dress is. */
-MT_INLINE void *make(size_t size, int is_calloc, enum dress dress, struct mt_caller c)
+/* Inlined into a hook, whose caller it sees. is_calloc: a constant, as dress is. */
+MT_INLINE void *make(size_t size, int is_calloc, enum dress dress)
 {
+	uintptr_t sp = (uintptr_t)__builtin_dwarf_cfa();
 	struct mt_thread *t;
 	uint32_t cell;
 	size_t given = size;
 	enum mt_state_call call =
-		is_calloc ? MT_CALL_CALLOC : mt_check_called(MT_CALL_MALLOC, &given, 0, c.sp);
-	if (MT_UNLIKELY(!is_small(size) || mt_check_is_due() || !(t = mt_enter_quick(c.sp))))
-		return malloc_otherwise(size, call, CALLER_OF(c));
+		is_calloc ? MT_CALL_CALLOC : mt_check_called(MT_CALL_MALLOC, &given, 0, sp);
+	if (MT_UNLIKELY(!is_small(size) || mt_check_is_due() || !(t = mt_enter_quick(sp)))) {
+		struct mt_caller early = MT_CALLER();
+		return malloc_otherwise(size, call, CALLER_OF(early));
+	}
 	void *p = call_original(size, is_calloc ? MT_CALL_CALLOC : MT_CALL_MALLOC, dress);
-	uint32_t *slot = mt_fast_slot((uint64_t)p + (dress == GUARDED ? MT_BLOCK_USUAL_BEFORE : 0));
+	uint32_t *slot = mt_fast_slot((uint64_t)p + (dress & GUARDED ? MT_BLOCK_USUAL_BEFORE : 0));
+	struct mt_caller c = MT_CALLER();
 	uint32_t control = __atomic_load_n(&mt_rt.hdr->control, __ATOMIC_RELAXED);
-	if (dress == GUARDED && MT_UNLIKELY((uintptr_t)p & (MT_BLOCK_ALIGN - 1)))
+	if (dress & GUARDED && MT_UNLIKELY((uintptr_t)p & (MT_BLOCK_ALIGN - 1)))
 		return malloc_again(t, p, size, call, CALLER_OF(c));
 	if (MT_UNLIKELY(!p || t->settle || control != t->control || !--t->until_tick))
 		return finish_otherwise(t, p, size, call, CALLER_OF(c));
 	mt_foreign_remove(p);
-	if (dress == GUARDED)
+	if (dress & GUARDED)
 		p = dress_up(p, size, call);
+	if (dress & WATCHED && !is_calloc && mt_check.options.flags & MT_CHECK_FILL_ON_ALLOC)
+		fill_new(p, size, dress);
 	if (!mt_check_captures()) {
 		if (MT_UNLIKELY(!mt_fast_alloc_bare(t, slot, (uint64_t)p, size)))
 			return enter_without_stack(t, p, size);
@@ -157,23 +186,34 @@ MT_INLINE void *make(size_t size, int is_calloc, enum dress dress, struct mt_cal
 
 MT_NOINLINE void *mt_check_bare_malloc_hook(size_t size)
 {
-	return make(size, 0, BARE, MT_CALLER());
+	return make(size, 0, BARE);
 }
 
 MT_NOINLINE void *mt_check_guarded_malloc_hook(size_t size)
 {
-	return make(size, 0, GUARDED, MT_CALLER());
+	return make(size, 0, GUARDED);
+}
+
+MT_NOINLINE void *mt_check_watched_malloc_hook(size_t size)
+{
+	return make(size, 0, WATCHED);
+}
+
+MT_NOINLINE void *mt_check_guarded_watched_malloc_hook(size_t size)
+{
+	return make(size, 0, GUARDED | WATCHED);
 }
 
 MT_NOINLINE void *mt_check_calloc_hook(size_t n, size_t each)
 {
-	struct mt_caller c = MT_CALLER();
 	const struct mt_thread *t = mt_thread_self();
 	size_t size;
-	if (MT_UNLIKELY(!t || t->other_way == MT_WAY_CHECK || mt_mul_size(n, each, &size)))
+	if (MT_UNLIKELY(!t || t->other_way == MT_WAY_CHECK || mt_mul_size(n, each, &size))) {
+		struct mt_caller c = MT_CALLER();
 		return mt_check_calloc(n, each, &c, 0);
-	return t->other_way == MT_WAY_CHECK_BARE ? make(size, 1, BARE, c)
-						 : make(size, 1, GUARDED, c);
+	}
+	/* no fill is for it: */
+	return mt_layout.has_header ? make(size, 1, GUARDED) : make(size, 1, BARE);
 }
 
 /* --- free ---------------------------------------------------------------------------------- */
@@ -190,8 +230,8 @@ MT_NOINLINE static void free_otherwise(struct mt_thread *t, void *p, enum mt_sta
 /* Nothing to report of the block that record r tells of: it may go by this call. */
 MT_INLINE int is_in_order(const void *p, uint32_t r, enum mt_state_call call, enum dress dress)
 {
-	if (dress == BARE) {
-		uint32_t has_new = __atomic_load_n(&mt_rt.has_new, __ATOMIC_RELAXED);
+	if (!(dress & GUARDED)) {
+		uint32_t has_new = MT_PEEK(&mt_rt.has_new);
 		return MT_LIKELY(call == MT_CALL_FREE && !has_new) ||
 		       mt_check_goes_with(mt_check_made_by(mt_rt.live[r].cell), call);
 	}
@@ -225,11 +265,48 @@ MT_INLINE int leave_table(struct mt_thread *t, const void *p, uint32_t *slot, ui
 /* The block's own place; header: as of GUARDED. */
 MT_INLINE void *undress(void *p, enum dress dress)
 {
-	if (dress == BARE)
+	if (!(dress & GUARDED))
 		return p;
 	struct mt_header *h = mt_header_of_usual(p);
 	h->tag = MT_TAG_FREED;
 	return mt_header_original(h, p);
+}
+
+/* What is known of a block that is about to go. */
+MT_INLINE struct mt_held held_of(const void *p, uint32_t r, enum dress dress)
+{
+	const struct mt_state_live *l = &mt_rt.live[r];
+	uint64_t usable = MT_MAX(usable_of(p, dress), (uint64_t)l->size);
+	return (struct mt_held){
+		.p = (uint64_t)p,
+		.size = l->size,
+		.usable = usable,
+		.filled = mt_check.options.flags & MT_CHECK_FILL_ON_FREE
+				  ? MT_MIN(usable, mt_check.options.fill_on_free)
+				  : 0,
+		.has_header = (dress & GUARDED) != 0,
+		.alloc_call = dress & GUARDED ? mt_header_made_by(mt_header_of_usual(p))
+					      : mt_check_made_by(l->cell),
+		.alloc_cell = l->cell,
+		.pid = mt_rt.pid,
+	};
+}
+
+/* The block has left the table: it is filled and held back, as far as the options say so. */
+MT_INLINE void let_go(struct mt_thread *t, struct mt_held *h, enum dress dress,
+		      const struct mt_caller *c)
+{
+	const struct mt_check_options *o = &mt_check.options;
+	void *original = undress((void *)h->p, dress);
+	mt_mem_fill((void *)h->p, MT_BYTE_FREE, h->filled);
+	if (o->flags & MT_CHECK_FREE_TRACK) {
+		uint32_t node = o->free_frames ? mt_stack_node(&t->free_capture, c) : 0;
+		h->original = (uint64_t)original;
+		h->free = mt_actor_of_event(t, node);
+		if (!mt_quarantine_add(t, h))
+			return;
+	}
+	REAL->free(original);
 }
 
 MT_INLINE void do_free(void *p, enum dress dress)
@@ -247,7 +324,18 @@ MT_INLINE void do_free(void *p, enum dress dress)
 	}
 	uint64_t *claim = mt_check_claim(p);
 	uint32_t r = mt_fast_find((uint64_t)p, &slot);
-	if (MT_UNLIKELY(!r || !is_in_order(p, r, call, dress) || !leave_table(t, p, slot, r))) {
+	int is_ordinary = r && is_in_order(p, r, call, dress);
+	if (dress & WATCHED && MT_LIKELY(is_ordinary)) {
+		struct mt_held h = held_of(p, r, dress);
+		if (MT_LIKELY(leave_table(t, p, slot, r))) {
+			mt_check_unclaim(claim);
+			let_go(t, &h, dress, &c);
+			mt_check_leave(t);
+			return;
+		}
+		is_ordinary = 0;
+	}
+	if (MT_UNLIKELY(!is_ordinary || !leave_table(t, p, slot, r))) {
 		mt_check_unclaim(claim);
 		free_otherwise(t, p, call, CALLER_OF(c));
 		return;
@@ -267,15 +355,25 @@ MT_NOINLINE void mt_check_guarded_free_hook(void *p)
 	do_free(p, GUARDED);
 }
 
+MT_NOINLINE void mt_check_watched_free_hook(void *p)
+{
+	do_free(p, WATCHED);
+}
+
+MT_NOINLINE void mt_check_guarded_watched_free_hook(void *p)
+{
+	do_free(p, GUARDED | WATCHED);
+}
+
 /* --- malloc_usable_size -------------------------------------------------------------------- */
 
 /* 1: *ret_usable of a block that is in order. Guard held. */
-MT_INLINE int find_usable(const struct mt_thread *t, const void *p, size_t *ret_usable)
+MT_INLINE int find_usable(const void *p, size_t *ret_usable)
 {
 	uint32_t *slot;
 	if (!mt_fast_find((uint64_t)p, &slot))
 		return 0;
-	if (t->other_way == MT_WAY_CHECK_BARE) {
+	if (!mt_layout.has_header) {
 		*ret_usable = REAL->malloc_usable_size ? REAL->malloc_usable_size(p) : 0;
 		return *ret_usable != 0;
 	}
@@ -290,7 +388,7 @@ MT_NOINLINE size_t mt_check_usable_size_hook(const void *p)
 	struct mt_thread *t = mt_check_is_due() ? NULL : mt_enter_quick(c.sp);
 	size_t usable = 0;
 	if (MT_LIKELY(t != NULL)) {
-		int is_found = t->other_way != MT_WAY_CHECK && find_usable(t, p, &usable);
+		int is_found = t->other_way != MT_WAY_CHECK && find_usable(p, &usable);
 		mt_leave(t);
 		if (MT_LIKELY(is_found))
 			return usable;

@@ -35,7 +35,7 @@ void mt_check_due_slow(struct mt_thread *t, const struct mt_use *use);
 
 MT_INLINE int mt_check_is_due(void)
 {
-	return MT_UNLIKELY(__atomic_load_n(&mt_check_pending, __ATOMIC_RELAXED) != 0);
+	return MT_UNLIKELY(MT_PEEK(&mt_check_pending) != 0);
 }
 
 /* First thing in an ordinary call of the malloc family. Guard held. */

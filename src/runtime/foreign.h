@@ -28,8 +28,7 @@ int mt_foreign_remove_slow(const void *p);
 MT_INLINE int mt_foreign_remove(const void *p)
 {
 	uint16_t *home = &mt_foreign_homes[mt_foreign_home(p)];
-	return MT_UNLIKELY(__atomic_load_n(home, __ATOMIC_RELAXED) != 0) &&
-	       mt_foreign_remove_slow(p);
+	return MT_UNLIKELY(MT_PEEK(home) != 0) && mt_foreign_remove_slow(p);
 }
 
 /* 1: some could not be kept, so that an unknown block may be one. */

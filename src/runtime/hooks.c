@@ -368,6 +368,9 @@ static const struct other_way other_ways[MT_WAYS] = {
 	[MT_WAY_CHECK] = {mt_check_malloc_hook, mt_check_free_hook},
 	[MT_WAY_CHECK_BARE] = {mt_check_bare_malloc_hook, mt_check_bare_free_hook},
 	[MT_WAY_CHECK_GUARDED] = {mt_check_guarded_malloc_hook, mt_check_guarded_free_hook},
+	[MT_WAY_CHECK_WATCHED] = {mt_check_watched_malloc_hook, mt_check_watched_free_hook},
+	[MT_WAY_CHECK_GUARDED_WATCHED] = {mt_check_guarded_watched_malloc_hook,
+					  mt_check_guarded_watched_free_hook},
 };
 
 MT_NOINLINE static void other_free(void *p)

@@ -5,10 +5,10 @@
 /*
  * Address -> live record. Blocks below MT_LARGE_BYTES: a three-level page map with one 32-bit
  * record number per granule; the granule is the allocator's least spacing of blocks (in check mode
- * with guards a larger one), so one granule never holds two. No lock: the program itself orders the allocation of a block before its free,
- * and a free is recorded before the allocator may hand the address out again. Everything else
- * (large blocks, addresses from 2^48 up, custom heaps, two blocks in one granule) lies in a sharded
- * hash table.
+ * with guards a larger one), so one granule never holds two. No lock: the program itself orders the
+ * allocation of a block before its free, and a free is recorded before the allocator may hand the
+ * address out again. Everything else (large blocks, addresses from 2^48 up, custom heaps, two
+ * blocks in one granule) lies in a sharded hash table.
  *
  *   address:  | top 14 bits | middle 12 bits | leaf 22 bits, in granules |
  */

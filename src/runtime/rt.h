@@ -132,7 +132,10 @@ enum mt_other_way {
 	MT_WAY_CHECK = 2,
 	MT_WAY_CHECK_BARE = 3,    /* check mode without guards, and options that go together */
 	MT_WAY_CHECK_GUARDED = 4, /* with guards of the usual size */
-	MT_WAYS = 5,
+	/* the same with fills or free_track */
+	MT_WAY_CHECK_WATCHED = 5,
+	MT_WAY_CHECK_GUARDED_WATCHED = 6,
+	MT_WAYS = 7,
 };
 
 /* Per thread; owner thread only, unless said otherwise. Found by mt_thread_self(). */
