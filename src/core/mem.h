@@ -95,12 +95,21 @@ MT_INLINE void mt_mem_fill(void *to, uint8_t byte, size_t len)
 	}
 #endif
 	mt_word *at = to;
-	for (; i + 32 <= len; i += 32, at += 4) {
-		at[0] = word;
-		at[1] = word;
-		at[2] = word;
-		at[3] = word;
-		__asm__ volatile("" ::: "memory");
+	if (len >= 32) {
+		/* these lie over the ones before */
+		mt_word *last = (mt_word *)((char *)to + len - 32);
+		for (; at < last; at += 4) {
+			at[0] = word;
+			at[1] = word;
+			at[2] = word;
+			at[3] = word;
+			__asm__ volatile("" ::: "memory");
+		}
+		last[0] = word;
+		last[1] = word;
+		last[2] = word;
+		last[3] = word;
+		return;
 	}
 	for (; i + 8 <= len; i += 8) {
 		*at++ = word;
@@ -112,16 +121,28 @@ MT_INLINE void mt_mem_fill(void *to, uint8_t byte, size_t len)
 	}
 }
 
+/* 1: four words are all this one. */
+MT_INLINE int mt_words_are(const mt_word *w, uint64_t word)
+{
+	return MT_LIKELY(w[0] == word) && MT_LIKELY(w[1] == word) && MT_LIKELY(w[2] == word) &&
+	       MT_LIKELY(w[3] == word);
+}
+
 /* Offset of the first of len bytes that is another, or len. */
 MT_INLINE size_t mt_mem_differs(const void *p, uint8_t byte, size_t len)
 {
 	const unsigned char *at = p;
 	uint64_t word = byte * 0x0101010101010101u;
-	const mt_word *w = p;
 	size_t i = 0;
-	for (; i + 32 <= len; i += 32, w += 4)
-		if (((w[0] ^ word) | (w[1] ^ word) | (w[2] ^ word) | (w[3] ^ word)) != 0)
-			break;
+	if (len >= 32) {
+		const mt_word *w = p, *last = (const mt_word *)(at + len - 32);
+		while (w < last && mt_words_are(w, word))
+			w += 4;
+		if (MT_LIKELY(w >= last) && mt_words_are(last, word))
+			return len;
+		/* a difference lies in what is left of these; what is before it is not */
+		i = (size_t)((const unsigned char *)MT_MIN(w, last) - at);
+	}
 	while (i + 8 <= len && *(const mt_word *)(at + i) == word)
 		i += 8;
 	while (i < len && at[i] == byte)

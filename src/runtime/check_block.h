@@ -101,14 +101,18 @@ MT_INLINE void mt_guard_bytes_fill(void *guard, uint8_t byte, uint32_t len)
 	w[3] = word;
 }
 
-/* 1: all its bytes are as they were written. */
+/* 1: all bytes of a guard of the usual size are as they were written. */
+MT_INLINE int mt_guard_usual_holds(const void *guard, uint8_t byte)
+{
+	return mt_words_are(guard, byte * 0x0101010101010101u);
+}
+
+/* The same of any size. */
 MT_INLINE int mt_guard_bytes_hold(const void *guard, uint8_t byte, uint32_t len)
 {
-	const mt_word *w = guard;
-	uint64_t word = byte * 0x0101010101010101u;
 	if (MT_UNLIKELY(len != MT_GUARD_USUAL))
 		return mt_mem_differs(guard, byte, len) == len;
-	return ((w[0] ^ word) | (w[1] ^ word) | (w[2] ^ word) | (w[3] ^ word)) == 0;
+	return mt_guard_usual_holds(guard, byte);
 }
 
 /*
@@ -155,14 +159,6 @@ MT_INLINE void *mt_block_dress_usual(void *original, size_t size, uint32_t flags
 	h->seal = mt_header_seal(h, p);
 	h->tag = MT_TAG_LIVE;
 	return p;
-}
-
-MT_INLINE int mt_guard_usual_holds(const void *guard, uint8_t byte)
-{
-	const mt_word *w = guard;
-	uint64_t word = byte * 0x0101010101010101u;
-	return MT_LIKELY(w[0] == word) && MT_LIKELY(w[1] == word) && MT_LIKELY(w[2] == word) &&
-	       MT_LIKELY(w[3] == word);
 }
 
 /* What made the block: malloc stands for all that are no operators. */

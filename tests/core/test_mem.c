@@ -36,6 +36,34 @@ static void equality_looks_at_every_byte_and_no_further(void **state)
 	assert_false(mt_mem_equal(a, b, 1));
 }
 
+enum { FILLED_MOST = 300, FROM = 3 };
+
+static void a_fill_touches_its_range_only(void **state)
+{
+	for (size_t len = 0; len <= FILLED_MOST; len++) {
+		unsigned char is[FILLED_MOST + 16], wanted[sizeof(is)];
+		memset(is, 0x11, sizeof(is));
+		memset(wanted, 0x11, sizeof(wanted));
+		memset(wanted + FROM, 0xef, len);
+		mt_mem_fill(is + FROM, 0xef, len);
+		assert_memory_equal(is, wanted, sizeof(is));
+	}
+}
+
+static void the_first_difference_is_found_wherever_it_is(void **state)
+{
+	for (size_t len = 0; len <= FILLED_MOST; len++) {
+		unsigned char is[FILLED_MOST + 16];
+		memset(is, 0x11, sizeof(is));
+		memset(is + FROM, 0xef, len);
+		assert_int_equal(mt_mem_differs(is + FROM, 0xef, len), len);
+		for (size_t at = len; at-- > 0;) { /* what was changed before lies behind */
+			is[FROM + at] ^= (unsigned char)(1 << at % 8);
+			assert_int_equal(mt_mem_differs(is + FROM, 0xef, len), at);
+		}
+	}
+}
+
 static void strings_compare_as_a_whole(void **state)
 {
 	assert_true(mt_str_equal("", ""));
@@ -78,6 +106,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copy_and_zero_touch_their_range_only),
 		cmocka_unit_test(equality_looks_at_every_byte_and_no_further),
+		cmocka_unit_test(a_fill_touches_its_range_only),
+		cmocka_unit_test(the_first_difference_is_found_wherever_it_is),
 		cmocka_unit_test(strings_compare_as_a_whole),
 		cmocka_unit_test(prefixes_are_found_at_the_start_only),
 		cmocka_unit_test(alignment_keeps_64_bits),
