@@ -11,7 +11,6 @@ import io
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -22,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.dont_write_bytecode = True
 import cases
+import cores
 from cases import test
 
 TIMEOUT_S = 60
@@ -360,21 +360,6 @@ def names_find_processes(b):
 
 # ---- core files ----
 
-def core_of(b, child):
-    """By the kernel, which has the process end."""
-    with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as f:
-        pattern = f.read().strip()
-    if not re.match(r"[\w.%-]+$", pattern):
-        raise cases.Skip("the kernel writes core files elsewhere: " + pattern)
-    resource.prlimit(child.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    child.send_signal(signal.SIGABRT)
-    child.wait()
-    found = [n for n in os.listdir(b.dir) if n.startswith("core")]
-    if not found:
-        raise cases.Skip("the kernel wrote no core file")
-    return found[0]
-
-
 def check_core(b, core, before, said):
     document = b.json("maps", core, "--by=mapping")
     rows, live = document["rows"], {(r["start"], r["end"]): r for r in before["rows"]}
@@ -402,7 +387,7 @@ def a_core_file_has_addresses_and_what_it_holds(b):
                        stdin=subprocess.DEVNULL)
         if os.path.exists("%s/gdb.%d" % (b.dir, child.pid)):
             check_core(b, "gdb.%d" % child.pid, before, said)
-    core = core_of(b, child)
+    core = os.path.basename(cores.by_kernel(b.dir, child))
     check_core(b, core, before, said)
     text = b.good("maps", core).stdout
     b.expect("heads", text.splitlines()[2].split(), ["size", "dumped", "#", "kind", "object"])

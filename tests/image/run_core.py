@@ -7,14 +7,13 @@ Core files of real programs, by the kernel and by gdb: they say what the process
 """
 import os
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 
 import run_image # says where cases is
 import cases
+import cores
 from cases import Skip, test
 from run_image import TIMEOUT_S, wait_for_pause
 
@@ -25,29 +24,7 @@ def start_known(b, *flags, **more):
     return b.start(b.compile("known.c", "gcc", flags), cwd=b.dir, **more)
 
 
-def core_by_gdb(b, p):
-    if not shutil.which("gcore"):
-        raise Skip("gcore is not installed")
-    subprocess.run(["gcore", "-o", b.dir + "/gdb", str(p.pid)], capture_output=True, timeout=TIMEOUT_S, check=True,
-                   stdin=subprocess.DEVNULL)
-    return "%s/gdb.%d" % (b.dir, p.pid)
-
-
-def core_by_kernel(b, p):
-    with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as f:
-        pattern = f.read().strip()
-    if not re.match(r"[\w.%-]+$", pattern):
-        raise Skip("the kernel writes core files elsewhere: " + pattern)
-    resource.prlimit(p.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    p.send_signal(signal.SIGABRT)
-    p.wait()
-    found = [n for n in os.listdir(b.dir) if n.startswith("core")]
-    if not found:
-        raise Skip("the kernel wrote no core file")
-    return os.path.join(b.dir, found[0])
-
-
-MAKERS = {"gdb": core_by_gdb, "the kernel": core_by_kernel}
+MAKERS = {"gdb": cores.by_gdb, "the kernel": cores.by_kernel}
 
 
 def check_core(b, maker):
@@ -58,7 +35,7 @@ def check_core(b, maker):
     main = live.all("symbol")[0][1]
     malloc = [s[1] for s in live.all("symbol") if s[0] == "malloc" and "libc.so" in s[-1]][0]
     wanted = b.probe("live", p.pid, "read", main, 32, "read", malloc, 32).all("bytes")
-    core = MAKERS[maker](b, p)
+    core = MAKERS[maker](b.dir, p)
     said = b.probe("core", core, "read", main, 32, "read", malloc, 32, "read", address, 8, "registers")
     b.same(said.one("error") + said.one("remark"), "", "remark")
     b.same(said.one("pid"), str(p.pid), "pid")
@@ -106,7 +83,7 @@ def another_file_in_its_place_is_not_used(b):
 @test
 def a_core_that_was_cut_says_how_much_is_missing(b):
     p = start_known(b)
-    core = core_by_kernel(b, p)
+    core = cores.by_kernel(b.dir, p)
     bytes_in_all = os.path.getsize(core)
     os.truncate(core, bytes_in_all * 3 // 4)
     said = b.probe("core", core)
@@ -139,7 +116,7 @@ def of_another_architecture(core, machine, path):
 @test
 def leaks_refuses_what_it_cannot_search(b):
     p = start_known(b)
-    core = core_by_kernel(b, p)
+    core = cores.by_kernel(b.dir, p)
     b.check("can be reached" in memtrack(b, "leaks", core).stdout, "the whole core file is not searched")
     cases_of = [(of_another_architecture(core, 183, b.dir + "/arm"), "is of a 64-bit ARM: only core files of x86-64 are read"),
                 (of_another_architecture(core, 243, b.dir + "/riscv"), "is of another architecture (ELF machine 243)")]
@@ -188,7 +165,7 @@ def read_shows_bytes_and_what_they_point_to(b):
         b.check("stack of thread %d" % p.pid in again.stdout, "%s: no stack: %s" % (how, again.stdout))
         b.check("stood still for" in again.stderr, "%s: %s" % (how, again.stderr))
     if shutil.which("gcore"):
-        core = core_by_gdb(b, p)
+        core = cores.by_gdb(b.dir, p)
         again = memtrack(b, "read", core, "%s..%x" % (words["table"], int(words["table"], 16) + 64))
         b.check("pointed_to in program" in again.stdout, "core: %s" % again.stdout)
 

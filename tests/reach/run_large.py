@@ -9,10 +9,7 @@ at real-time priority, and the best of some rounds counts: other programs take t
 """
 import json
 import os
-import re
-import resource
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -22,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.dont_write_bytecode = True
 import cases
+import cores
 from cases import Skip, test
 
 TIMEOUT_S = 280
@@ -100,33 +98,11 @@ def a_heap_with_very_many_pointers_is_searched_too(b):
     check_live(b, 3, must_be_fast=False)
 
 
-def core_by_gdb(b, p):
-    if not shutil.which("gcore"):
-        raise Skip("gcore is not installed")
-    subprocess.run(["gcore", "-o", b.dir + "/gdb", str(p.pid)], capture_output=True, timeout=TIMEOUT_S, check=True,
-                   stdin=subprocess.DEVNULL)
-    return "%s/gdb.%d" % (b.dir, p.pid)
-
-
-def core_by_kernel(b, p):
-    with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as f:
-        pattern = f.read().strip()
-    if not re.match(r"[\w.%-]+$", pattern):
-        raise Skip("the kernel writes core files elsewhere: " + pattern)
-    resource.prlimit(p.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    p.send_signal(signal.SIGABRT)
-    p.wait()
-    found = [n for n in os.listdir(b.dir) if n.startswith("core")]
-    if not found:
-        raise Skip("the kernel wrote no core file")
-    return os.path.join(b.dir, found[0])
-
-
 def check_core(b, maker, *args, mib=CORE_MIB):
     if shutil.disk_usage(b.dir).free < 3 * mib << 20:
         raise Skip("too little room for a core file")
     p = b.begin(mib, *args)
-    core = maker(b, p)
+    core = maker(b.dir, p)
     size = os.path.getsize(core)
     p.kill()
     found, seconds, kib = b.leaks(core)
@@ -142,12 +118,12 @@ def check_core(b, maker, *args, mib=CORE_MIB):
 
 @test
 def a_large_core_of_gdb_is_searched_in_seconds(b):
-    check_core(b, core_by_gdb)
+    check_core(b, cores.by_gdb)
 
 
 @test
 def a_large_core_of_the_kernel_is_searched_in_seconds(b):
-    core, size = check_core(b, core_by_kernel)
+    core, size = check_core(b, cores.by_kernel)
     os.truncate(core, size // 2)
     done = subprocess.run([b.memtrack, "leaks", core], env=b.env, capture_output=True, text=True, timeout=TIMEOUT_S,
                           check=False)
@@ -158,7 +134,7 @@ def a_large_core_of_the_kernel_is_searched_in_seconds(b):
 
 @test
 def a_core_of_nothing_but_the_smallest_blocks_fits_too(b):
-    check_core(b, core_by_gdb, "tiny", mib=512)
+    check_core(b, cores.by_gdb, "tiny", mib=512)
 
 
 def main():
