@@ -464,7 +464,7 @@ def other_glibcs(b):
     for root in roots:
         program, minor = built_for(b, root)
         b.program = lambda _, program=program: program
-        for threads, operations, *modes in ((1, 4000), (1, 20000, "mapped"), (8, 3000), (8, 2000, "fork"), (4, 8000, "sbrk"),
+        for threads, operations, *modes in ((1, 4000), (1, 20000, "mapped"), (8, 3000), (8, 2000, "fork"), (1, 20000, "sbrk"),
                                             (4, 8000, "wall", "mapped")):
             what = "2.%d, %s" % (minor, (threads, operations, *modes))
             for seed in range(1, b.seeds + 1):
