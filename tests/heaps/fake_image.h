@@ -11,7 +11,8 @@
  *0, then the bytes of all ranges.
  *
  * flags: as of mappings, FAKE_MODULE: part of the one module, FAKE_MUSL: which is musl's,
- * FAKE_MIMALLOC: which is mimalloc's, and the module begins with the code of mi_version().
+ * FAKE_MIMALLOC: which is mimalloc's, and the module begins with the code of mi_version();
+ * FAKE_TCMALLOC: tcmalloc's, and it begins with the address of its list of caches.
  */
 
 #include "target/image.h"
@@ -24,6 +25,7 @@ enum {
 	FAKE_MODULE = 16,
 	FAKE_MUSL = 32,
 	FAKE_MIMALLOC = 64,
+	FAKE_TCMALLOC = 128,
 	FAKE_RANGES_MAX = 64,
 	FAKE_BYTES_MAX = 64 << 20
 };
@@ -38,8 +40,21 @@ struct mt_image {
 	struct mt_image_thread thread;
 	size_t thread_count;
 	struct mt_image_facts facts;
-	bool is_musl, is_mimalloc;
+	bool is_musl, is_mimalloc, is_tcmalloc;
 };
+
+/* Ranges that follow each other are one segment. */
+static void fake_image_add_segment(struct mt_image *im, const struct mt_mapping *m)
+{
+	struct mt_image_segment *s = &im->segment[im->module.segment_count];
+
+	if (im->module.segment_count && s[-1].end == m->start && s[-1].flags == m->flags) {
+		s[-1].end = m->end;
+		return;
+	}
+	*s = (struct mt_image_segment){m->start, m->end, m->flags};
+	im->module.segment_count++;
+}
 
 /* 0, or -EINVAL. data is borrowed. */
 static int fake_image_open(struct mt_image *im, const uint8_t *data, size_t bytes)
@@ -79,9 +94,9 @@ static int fake_image_open(struct mt_image *im, const uint8_t *data, size_t byte
 		body += range[3];
 		im->is_musl |= (range[4] & FAKE_MUSL) != 0;
 		im->is_mimalloc |= (range[4] & FAKE_MIMALLOC) != 0;
+		im->is_tcmalloc |= (range[4] & FAKE_TCMALLOC) != 0;
 		if (range[4] & FAKE_MODULE)
-			im->segment[im->module.segment_count++] =
-				(struct mt_image_segment){m->start, m->end, m->flags};
+			fake_image_add_segment(im, m);
 	}
 	return 0;
 }
@@ -160,9 +175,14 @@ int mt_image_read_all(struct mt_image *im, uint64_t address, void *to, size_t by
 int mt_image_symbol(struct mt_image *im, const struct mt_image_module *m, const char *name,
 		    uint64_t *ret_address, uint64_t *ret_bytes)
 {
-	if (im->is_mimalloc
-		    ? strncmp(name, "mi_", 3) != 0
-		    : strcmp(name, im->is_musl ? "__malloc_context" : "gnu_get_libc_version") != 0)
+	const char *const wanted = im->is_mimalloc   ? "mi_"
+				   : im->is_tcmalloc ? "tc_malloc"
+				   : im->is_musl     ? "__malloc_context"
+						     : "gnu_get_libc_version";
+
+	if (im->is_tcmalloc && strstr(name, "thread_heaps_"))
+		return mt_image_read_all(im, im->segment[0].start, ret_address, 8);
+	if (strncmp(name, wanted, strlen(wanted)) != 0)
 		return -ENOENT;
 	*ret_address = im->segment[0].start;
 	return 0;

@@ -306,7 +306,11 @@ def preloaded(name):
     return {"LD_PRELOAD": PRELOADS[name]}
 
 
-def compare_slots(b, p, walk, what, own):
+# Blocks that the allocator's library and the C++ library have, by size: how many.
+LIBRARIES_OWN = {"mimalloc": {}, "tcmalloc": {8: 1, 16: 1, 73728: 1}}
+
+
+def compare_slots(b, p, walk, what, own, name="mimalloc"):
     """Where an aligned block begins in its slot is not recorded: each block of the program ends where one of the walk ends,
     and there are no others but `own`, of the C library for threads."""
     starts = sorted(walk)
@@ -319,7 +323,8 @@ def compare_slots(b, p, walk, what, own):
     if len(slots) != len(p.live):
         b.problems.append("%s: %d of %d live blocks are not there" % (what, len(p.live) - len(slots), len(p.live)))
     others = set(walk) - slots
-    if len(others) > own or any(walk[a] != 320 for a in others):
+    sizes = [walk[a] for a in others if walk[a] != 320]
+    if len(others) - len(sizes) > own or any(sizes.count(n) > LIBRARIES_OWN[name].get(n, 0) for n in sizes):
         b.problems.append("%s: %d blocks are not the program's: %s" % (what, len(others), hexes(others)))
     freed = {a for a in p.freed if slot_of(a) is not None and slot_of(a) not in slots | others}
     if freed:
@@ -334,13 +339,15 @@ def compare_with_slots(b, name, rounds):
         for seed in range(1, b.seeds + 1):
             with b.start("glibc", seed, threads, operations, *modes, env=env) as p:
                 what = "%s %d %d %s" % (name, seed, threads, " ".join(modes))
-                compare_slots(b, p, b.walk(p.pid), what, threads - 1)
+                compare_slots(b, p, b.walk(p.pid), what, threads - 1, name)
                 j = b.summary(p.pid)
                 b.expect(what + ": damage", (j["damages"], j["damage"], j["skipped_bytes"]), (0, [], 0))
                 for a in j["arenas"]:
                     if a["live_bytes"] + a["free_bytes"] + a["top_bytes"] + a["own_bytes"] > a["held_bytes"]:
                         b.problems.append("%s: an arena has more than it holds: %s" % (what, a))
-                if name == "mimalloc" and j["mapped_blocks"] != p.number["huge"][0]:
+                if name == "tcmalloc":
+                    b.expect(what + ": caches", j["cached_blocks"] > 0, True)
+                elif j["mapped_blocks"] != p.number["huge"][0]:
                     b.problems.append("%s: %d huge blocks" % (what, j["mapped_blocks"]))
 
 
@@ -363,22 +370,58 @@ def blocks_of_mimalloc(b):
 
 
 @test
+def blocks_of_tcmalloc(b):
+    """gperftools 2.10: blocks of spans, of lists between threads and of caches of threads are free."""
+    compare_with_slots(b, "tcmalloc", ((1, 4000), (8, 3000), (8, 6000, "mapped"), (4, 2000, "fork"), (4, 2000, "huge")))
+
+
+@test
 def damage_in_mimalloc_is_told(b):
     stale_is_told(b, "mimalloc")
 
 
 @test
-def ways_to_read_mimalloc(b):
-    env = preloaded("mimalloc")
+def damage_in_tcmalloc_is_told(b):
+    stale_is_told(b, "tcmalloc")
+
+
+def ways_to_read(b, name):
+    env = preloaded(name)
     for way in ("--stop", "--live"):
         with b.start("glibc", 5, 4, 3000, env=env) as p:
-            compare_slots(b, p, b.walk(way, p.pid), way, 3)
+            compare_slots(b, p, b.walk(way, p.pid), way, 3, name)
     if not shutil.which("gcore"):
         raise Skip("gcore is not installed")
     with b.start("glibc", 6, 4, 3000, env=env) as p:
-        core = os.path.join(b.dir, "mimalloc")
+        core = os.path.join(b.dir, name)
         subprocess.run(["gcore", "-o", core, str(p.pid)], capture_output=True, timeout=TIMEOUT_S, check=False)
-        compare_slots(b, p, b.walk("%s.%d" % (core, p.pid)), "core", 3)
+        compare_slots(b, p, b.walk("%s.%d" % (core, p.pid)), "core", 3, name)
+
+
+@test
+def ways_to_read_mimalloc(b):
+    ways_to_read(b, "mimalloc")
+
+
+@test
+def ways_to_read_tcmalloc(b):
+    ways_to_read(b, "tcmalloc")
+
+
+@test
+def another_tcmalloc_is_refused(b):
+    """A copy of the library that says that it is another version."""
+    with open(preloaded("tcmalloc")["LD_PRELOAD"], "rb") as f:
+        data = f.read()
+    b.expect("places of the version", data.count(b"gperftools 2.10\0"), 1)
+    path = os.path.join(b.dir, "libtcmalloc_minimal.so.4")
+    with open(path, "wb") as f:
+        f.write(data.replace(b"gperftools 2.10\0", b"gperftools 2.15\0"))
+    with b.start("glibc", 1, 1, 10, env={"LD_PRELOAD": path}) as p:
+        done = b.memtrack_run(p.pid)
+        b.expect("refused", (done.returncode, done.stdout, done.stderr),
+                 (1, "", "memtrack: '%s' is tcmalloc, but not that of gperftools 2.10 for x86-64: the layout of its heap is not "
+                  "known\n" % path))
 
 
 @test
@@ -403,7 +446,7 @@ def another_mimalloc_is_refused_by_name(b):
 @test
 def other_allocators_are_named(b):
     for name, path in PRELOADS.items():
-        if not os.path.exists(path) or name in ("jemalloc", "mimalloc"):
+        if not os.path.exists(path) or name in ("jemalloc", "mimalloc", "tcmalloc"):
             continue
         with b.start("glibc", 1, 1, 10, env={"LD_PRELOAD": path}) as p:
             done = b.memtrack_run(p.pid)

@@ -5,7 +5,7 @@ Writes the heap of a waiting process as a file that fake_image.h reads: what tes
 
   take_image.py FILE PROGRAM [ARGUMENT...]     PROGRAM says "ready PID" and waits (tiny.c)
 
-With LD_PRELOAD=libmimalloc.so.2 the heap is that of mimalloc.
+With LD_PRELOAD=libmimalloc.so.2 (or libtcmalloc_minimal.so.4) the heap is that of mimalloc (tcmalloc).
 """
 import os
 import re
@@ -14,10 +14,10 @@ import subprocess
 import sys
 
 PAGE = 4096
-READ, WRITE, EXEC, SHARED, MODULE, MUSL, MIMALLOC = 1, 2, 4, 8, 16, 32, 64
+READ, WRITE, EXEC, SHARED, MODULE, MUSL, MIMALLOC, TCMALLOC = 1, 2, 4, 8, 16, 32, 64, 128
 LIBC = re.compile(r"/(libc\.so[^/]*|ld-musl[^/]*)$")
-OTHERS = {MIMALLOC: "libmimalloc"}
-VERSION_CODE = {MIMALLOC: b"\xb8\xd1\0\0\0\xc3"}  # what mi_version() is
+OTHERS = {MIMALLOC: "libmimalloc", TCMALLOC: "libtcmalloc"}
+CACHES = "_ZN8tcmalloc11ThreadCache13thread_heaps_E"
 
 
 def other_of(pid):
@@ -25,6 +25,16 @@ def other_of(pid):
     with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
         text = f.read()
     return next((flag for flag, name in OTHERS.items() if name in text), 0)
+
+
+def version_of(pid, other):
+    """What the fake module begins with."""
+    if other == MIMALLOC:
+        return b"\xb8\xd1\0\0\0\xc3"  # mi_version(): mov eax, 209; ret
+    with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
+        base, path = next((int(line.split("-")[0], 16), line.split()[-1]) for line in f if OTHERS[TCMALLOC] in line)
+    names = subprocess.run(["nm", "-D", path], capture_output=True, text=True, check=True).stdout
+    return struct.pack("<Q", base + int(re.search(r"(\w+) B " + CACHES, names)[1], 16)) + b"gperftools 2.10\0"
 
 
 def ranges_of(pid):
@@ -85,8 +95,8 @@ def main():
                 bodies.append(part.rstrip(b"\0"))
     other = other_of(pid)
     if other:
-        heads.insert(0, (0x10000, PAGE, len(VERSION_CODE[other]), READ | MODULE))
-        bodies.insert(0, VERSION_CODE[other])
+        bodies.insert(0, version_of(pid, other))
+        heads.insert(0, (0x10000, PAGE, len(bodies[0]), READ | MODULE))
     elif not is_musl(pid):
         text = b"\0GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\n"
         heads.insert(0, (0x10000, PAGE, len(text), READ | MODULE))

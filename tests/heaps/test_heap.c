@@ -84,15 +84,20 @@ static uint64_t sum_of_mapped(const struct mt_heap *h)
 
 static void kept_heaps_are_whole(void **state)
 {
-	static const char *const names[] = {"glibc", "glibc-threads", "musl", "mimalloc"};
-	static const char *const allocators[] = {"glibc", "glibc", "musl", "mimalloc"};
-	static const size_t arenas[] = {1, 2, 1, 2};
-	/* 23 that tiny.c keeps in each thread, a large one, and libc's own for the second thread */
-	static const size_t count[] = {24, 48, 24, 48};
+	static const char *const names[] = {"glibc", "glibc-threads", "musl", "mimalloc",
+					    "tcmalloc"};
+	static const char *const allocators[] = {"glibc", "glibc", "musl", "mimalloc",
+						 "tcmalloc (gperftools)"};
+	static const size_t arenas[] = {1, 2, 1, 2, 1};
+	/*
+	 * 23 that tiny.c keeps in each thread, a large one, libc's own for the second thread; three
+	 * of the C++ library that tcmalloc brings
+	 */
+	static const size_t count[] = {24, 48, 24, 48, 51};
 	/* the large one has a mapping of its own, but for mimalloc */
-	static const size_t mapped[] = {1, 1, 1, 0};
+	static const size_t mapped[] = {1, 1, 1, 0, 1};
 
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 5; i++) {
 		struct kept k = load(names[i]);
 		struct mt_heap h;
 		struct mt_err err;
@@ -282,6 +287,70 @@ static void damage_of_a_segment_is_told(void **state)
 	free(k.data);
 }
 
+/* A place in the image that holds a word, from an address on; 0: there is none. */
+static uint64_t place_of(const struct kept *k, uint64_t word)
+{
+	struct mt_image im;
+
+	assert_int_equal(fake_image_open(&im, k->data, k->bytes), 0);
+	for (size_t i = 0; i < im.count; i++)
+		for (size_t at = 0; at + 8 <= im.kept[i]; at += 8)
+			if (!memcmp(im.data[i] + at, &word, 8))
+				return im.mapping[i].start + at;
+	return 0;
+}
+
+static void damage_of_a_span_is_told(void **state)
+{
+	struct kept k = load("tcmalloc");
+	struct mt_heap h;
+	struct mt_err err;
+	size_t before;
+	uint64_t span, cache;
+
+	assert_int_equal(read_heap(&k, &h, &err), 0);
+	before = h.block_count;
+	/* the span of the first block of 72 to 80 bytes begins with the number of its page */
+	size_t i = 0;
+
+	while (i < before && h.blocks[i].bytes != 80)
+		i++;
+	assert_true(i < before);
+	span = place_of(&k, h.blocks[i].address >> 13);
+	cache = word_at(&k, word_at(&k, 0x10000));
+	mt_heap_done(&h);
+	assert_true(span && cache);
+	const struct {
+		uint64_t at, change;
+		const char *text;
+	} cases[] = {
+		{span, 1, "is not its span"},
+		{span + 32, 8, "a span has 0x"},
+		{span + 40, 1, "blocks as given away, but has"},
+		{span + 40, 0x7f0000, "a class of blocks that none has"},
+		{cache + 32 * 5 + 8, 1, "this cache of a thread counts"},
+	};
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		uint64_t old = word_at(&k, cases[c].at);
+		bool is_told = false;
+
+		set_word(&k, cases[c].at, old ^ cases[c].change);
+		assert_int_equal(read_heap(&k, &h, &err), 0);
+		for (size_t d = 0; d < h.damage_count; d++)
+			is_told |= strstr(h.damages[d].text, cases[c].text) != NULL;
+		if (!is_told)
+			fail_msg("%zu: %s", c, h.damage_count ? h.damages[0].text : "nothing");
+		assert_true(h.block_count > before / 2);
+		mt_heap_done(&h);
+		set_word(&k, cases[c].at, old);
+	}
+	/* a cache of another layout: freed blocks cannot be told from live ones */
+	set_word(&k, cache + 32 * 5 + 24, 3);
+	assert_int_equal(read_heap(&k, &h, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "freed blocks cannot be told from live ones"));
+	free(k.data);
+}
+
 static void another_mimalloc_is_refused_by_name(void **state)
 {
 	struct kept k = load("mimalloc");
@@ -297,9 +366,9 @@ static void another_mimalloc_is_refused_by_name(void **state)
 
 static void lack_of_memory_is_an_error_each_time(void **state)
 {
-	static const char *const names[] = {"glibc-threads", "musl", "mimalloc"};
+	static const char *const names[] = {"glibc-threads", "musl", "mimalloc", "tcmalloc"};
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		struct kept k = load(names[i]);
 		struct mt_heap h;
 		struct mt_err err;
@@ -390,6 +459,7 @@ int main(void)
 		cmocka_unit_test(damage_of_the_arena_is_told),
 		cmocka_unit_test(ring_of_cached_blocks_ends),
 		cmocka_unit_test(damage_of_a_segment_is_told),
+		cmocka_unit_test(damage_of_a_span_is_told),
 		cmocka_unit_test(another_mimalloc_is_refused_by_name),
 		cmocka_unit_test(lack_of_memory_is_an_error_each_time),
 		cmocka_unit_test(block_of_an_address),
