@@ -31,6 +31,7 @@ enum {
 	SLOTS = 64,
 	CENTRAL_BYTES = 1216, /* of the lists of a class, with padding */
 	CACHES_MAX = 1 << 16,
+	TRIES = 1 << 26,
 };
 
 /* Where the list of threads' caches begins: a static member, which the library exports. */
@@ -93,6 +94,7 @@ struct tcmalloc {
 	struct block *blocks; /* small ones, by address */
 	size_t block_count, block_cap;
 	struct mt_heap_arena *arena;
+	uint64_t tries; /* entries of trees that may still be looked at: memory may be made up */
 };
 
 static unsigned refcount_of(const struct span *s)
@@ -153,7 +155,7 @@ static uint64_t next_written(struct tcmalloc *t, uint64_t leaf, uint64_t at)
  */
 static int64_t index_of_leaf(struct tcmalloc *t, uint64_t leaf)
 {
-	for (uint64_t at = 0; at < LEAF_BYTES; at += 8) {
+	for (uint64_t at = 0; at < LEAF_BYTES && t->tries; at += 8, t->tries--) {
 		uint64_t entry;
 		struct span s;
 
@@ -174,6 +176,7 @@ static bool is_root(struct tcmalloc *t, const uint8_t *data)
 {
 	unsigned leaves = 0;
 
+	t->tries -= MT_MIN(t->tries, (uint64_t)ROOT_ENTRIES);
 	for (int64_t i = 0; i < ROOT_ENTRIES; i++) {
 		uint64_t leaf;
 
@@ -389,7 +392,7 @@ static void walk_span(struct tcmalloc *t, uint64_t at, const struct span *s)
  */
 static void walk_leaf(struct tcmalloc *t, uint64_t leaf, uint64_t first_page, uint64_t *next)
 {
-	while (*next - first_page < 1 << LEAF_BITS && !t->b->failed) {
+	for (; *next - first_page < 1 << LEAF_BITS && !t->b->failed && t->tries; t->tries--) {
 		uint64_t at = next_written(t, leaf, (*next - first_page) * 8), entry = 0;
 		struct span s;
 
@@ -424,8 +427,12 @@ static void walk_tree(struct tcmalloc *t)
 		    !mt_heap_is_writable(t->b, leaf, LEAF_BYTES))
 			continue;
 		next = MT_MAX(next, first);
-		walk_leaf(t, leaf, first, &next);
+		if (index_of_leaf(t, leaf) == (int64_t)i || next > first)
+			walk_leaf(t, leaf, first, &next);
 	}
+	if (!t->tries)
+		mt_heap_add_damage(t->b, t->root,
+				   "the tree of spans has more than can be: the rest was not read");
 }
 
 /* ---- free blocks that spans count as given away ---- */
@@ -577,6 +584,7 @@ int mt_heap_read_tcmalloc(struct mt_heap_build *b, const struct mt_image_module 
 		return mt_err_no_memory(err);
 	t->b = b;
 	t->module = module;
+	t->tries = TRIES;
 	mt_present_open(&t->present, mt_image_facts(b->im));
 	code = read_all(t, err);
 	mt_present_close(&t->present);
