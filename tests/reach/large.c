@@ -3,13 +3,17 @@
  * A program with a large heap, for measurements: large MIB [EVERY|tiny]. Blocks of 16 bytes to
  * 16 KiB, each size as likely as its double, or all of 24; of their words one in EVERY (default 8)
  * points to another block, the rest are numbers. Each block holds the one before; seven of 777
- * bytes are lost. Says "ready BLOCKS" and waits.
+ * bytes are lost. Says "ready BLOCKS" and waits; at SIGUSR1 it forks, and says "fork NS": how long
+ * that took.
  */
 
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LOST = 7, LOST_BYTES = 777, SIZES = 10, MIN_BYTES = 16 };
@@ -84,6 +88,26 @@ static void __attribute__((noinline)) scrub(void)
 		area[i] = 0;
 }
 
+static long now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void time_fork(void)
+{
+	long start = now_ns();
+	pid_t child = fork();
+
+	if (!child)
+		_exit(0);
+	printf("fork %ld\n", now_ns() - start);
+	fflush(stdout);
+	waitpid(child, NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t every = argc > 2 ? strtoull(argv[2], NULL, 10) : 8;
@@ -93,8 +117,15 @@ int main(int argc, char **argv)
 	for (int i = 0; i < LOST; i++)
 		lose();
 	scrub();
+	sigset_t set;
+	int number;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	printf("ready %zu\n", count);
 	fflush(stdout);
-	for (;;)
-		pause();
+	while (!sigwait(&set, &number))
+		time_fork();
+	return 1;
 }

@@ -3,7 +3,8 @@
 """
 memtrack leaks on large heaps (large.c): how long the process stands still, how fast the search is, what it takes in
 memory, of running processes and of core files. Bounds are those of docs/reachability.md. Where that is allowed, all runs
-at real-time priority, and the best of some rounds counts: other programs take the processors away.
+at real-time priority, and the best of some rounds counts: other programs take the processors away. They slow the memory
+down, too, so that where a fork of the same process takes longer than the bound the stop is held against that.
 
   run_large.py --build DIR [-k WORD] [--mib N]
 """
@@ -25,7 +26,7 @@ from cases import Skip, test
 TIMEOUT_S = 280
 LOST, LOST_BYTES = 7, 7 * 792  # what glibc gives for 777
 ROUNDS = 7
-STOP_MS_MAX_GIB, GIB_S_MIN = 25, 2
+STOP_MS_MAX_GIB, STOP_MS_BESIDE_FORK, GIB_S_MIN = 25, 4, 2
 CORE_MIB, CORE_S_MAX, CORE_MEMORY_MAX = 2040, 15, 1.5
 
 
@@ -64,19 +65,21 @@ class Bench(cases.Bench):
 
 def check_live(b, every, must_be_fast):
     p = b.begin(b.mib, every)
-    stops, rates = [], []
+    stops, rates, forks = [], [], []
     for _ in range(ROUNDS):
         found, seconds, kib = b.leaks(p.pid)
         b.expect_only_seeded(found)
         b.expect("source", found["source"], "copy")
         stops.append(found["stop_ns"] / 1e6)
         rates.append(found["scanned_bytes"] / found["scan_ns"] * 1e9 / 2**30)
+        p.send_signal(signal.SIGUSR1)
+        forks.append(int(p.stdout.readline().split()[1]) / 1e6)
     stop, rate, cost = statistics.median(stops), statistics.median(rates), found["copy_on_write"]
-    b.notes.append("%d MiB, one word in %d a pointer: stopped %.1f ms (%.1f to %.1f), scanned %.1f GiB/s (%.1f to %.1f), "
+    b.notes.append("%d MiB, one word in %d a pointer: stopped %.1f ms (%.1f to %.1f; a fork %.1f to %.1f), scanned %.1f GiB/s (%.1f to %.1f), "
                    "%.1f s in all, %d MiB of memory; %d ns for a page that is copied, %d ns later" %
-                   (b.mib, every, stop, min(stops), max(stops), rate, min(rates), max(rates), seconds, kib / 1024,
+                   (b.mib, every, stop, min(stops), max(stops), min(forks), max(forks), rate, min(rates), max(rates), seconds, kib / 1024,
                     cost["ns_per_copied_page"], cost["ns_per_kept_page"]))
-    if min(stops) > STOP_MS_MAX_GIB * max(b.mib / 1024, 0.2):
+    if min(stops) > max(STOP_MS_MAX_GIB * max(b.mib / 1024, 0.2), min(forks) + STOP_MS_BESIDE_FORK):
         b.problems.append("it stood still for %.1f ms" % min(stops))
     if must_be_fast and max(rates) < GIB_S_MIN:
         b.problems.append("%.1f GiB/s were scanned" % max(rates))
