@@ -86,8 +86,8 @@ static void keep(int fd, pid_t pid, bool wants_copy)
 	struct mt_image_thread *threads = NULL;
 	bool may_copy = wants_copy && !mt_copy_refuse(pid, &m.err);
 
-	m.began_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 	m.code = mt_stop_all(&s, pid, &m.err);
+	m.began_ns = s.began_ns;
 	if (!m.code) {
 		threads = list_threads(&s, &m.thread_count);
 		if (!threads)
@@ -120,7 +120,7 @@ static void settle(int fd)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	signal(SIGCHLD, SIG_DFL);
 	setsid();
-	prctl(PR_SET_NAME, "memtrack-keeper");
+	prctl(PR_SET_NAME, MT_STOP_KEEPERS_NAME);
 	/* files that are closed elsewhere are not to stay open because of us; standard error stays
 	 */
 	syscall(SYS_close_range, 0, 1, 0);

@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+enum { TRIES_MAX = 20, TRIES_UNTRACED_MAX = 3, TRY_NS = 4000000 };
 enum { ROUNDS_MAX = 200, EVENT_STOP = 128 /* PTRACE_EVENT_STOP */ };
 #define STOP_NS ((uint64_t)10000000000) /* for all threads */
 #define DEEP_NS ((uint64_t)1000000000)  /* for those that wait in the kernel */
@@ -168,6 +169,7 @@ static int seize(struct mt_stop *s, pid_t tid)
 
 	if (ptrace(PTRACE_SEIZE, tid, 0, (uintptr_t)PTRACE_O_TRACESYSGOOD)) {
 		code = -errno;
+		s->refused = tid;
 		if (code == -ESRCH || mt_image_read_status(s->pid, tid, &status) ||
 		    status.state == 'Z' || status.state == 'X')
 			return 0; /* a leader that ended before its threads, too */
@@ -202,15 +204,19 @@ static int seize_new(struct mt_stop *s)
 	return seized;
 }
 
-int mt_stop_all(struct mt_stop *s, pid_t pid, struct mt_err *err)
+/* A failure leaves no thread on its way to a stop: each can be repaired. */
+static int stop_once(struct mt_stop *s, pid_t pid, struct mt_err *err)
 {
 	s->pid = pid;
+	s->began_ns = mt_sys_clock_ns(MT_CLOCK_MONOTONIC);
 	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
 		int seized = seize_new(s);
 		bool is_any = false;
 
-		if (seized < 0)
+		if (seized < 0) {
+			wait_for_all(s);
 			return mt_image_refuse(pid, seized, err);
+		}
 		if (seized) {
 			wait_for_all(s);
 			continue;
@@ -228,6 +234,34 @@ int mt_stop_all(struct mt_stop *s, pid_t pid, struct mt_err *err)
 	}
 	return mt_err_set(err, -EAGAIN, "process %d starts threads faster than they can be stopped",
 			  (int)pid);
+}
+
+/* Whether what kept us from a thread is over soon: another one of us, or nobody any more. */
+static bool is_for_a_moment(const struct mt_stop *s, unsigned tries)
+{
+	struct mt_image_status status, tracer;
+
+	if (mt_image_read_status(s->pid, s->refused, &status))
+		return false;
+	if (!status.tracer)
+		return tries < TRIES_UNTRACED_MAX;
+	return tries < TRIES_MAX && !mt_image_read_status((pid_t)status.tracer, 0, &tracer) &&
+	       !strcmp(tracer.name, MT_STOP_KEEPERS_NAME);
+}
+
+int mt_stop_all(struct mt_stop *s, pid_t pid, struct mt_err *err)
+{
+	for (unsigned tries = 0;; tries++) {
+		/* two that began at the same time are not to do so again */
+		struct timespec pause = {.tv_nsec = TRY_NS + getpid() % 16 * (TRY_NS / 8)};
+		int code = stop_once(s, pid, err);
+
+		if (code != -EPERM || !is_for_a_moment(s, tries))
+			return code;
+		mt_stop_release(s);
+		mt_stop_done(s);
+		nanosleep(&pause, NULL);
+	}
 }
 
 /* ---- going on ---- */

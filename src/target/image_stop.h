@@ -11,6 +11,9 @@
 #include "base/map.h"
 #include "target/image.h"
 
+/* What a process that stops others calls itself. */
+#define MT_STOP_KEEPERS_NAME "memtrack-keeper"
+
 enum mt_stop_state { MT_STOP_SEIZED = 0, MT_STOP_STOPPED, MT_STOP_GONE };
 
 struct mt_stop_thread {
@@ -24,11 +27,14 @@ struct mt_stop {
 	struct mt_stop_thread *thread; /* owned */
 	size_t count, cap;
 	struct mt_map by_tid; /* tid -> index */
+	uint64_t began_ns;    /* of CLOCK_MONOTONIC: when the first thread was told to stop */
+	pid_t refused;        /* the last thread that could not be seized */
 };
 
 /*
  * Stops every thread. Threads that wait in the kernel and cannot be stopped stay
- * MT_STOP_SEIZED. 0, or a negative errno value with *err: then s is to be released, too.
+ * MT_STOP_SEIZED. One that another keeper holds is waited for, a fifth of a second at most. 0, or a
+ * negative errno value with *err: then s is to be released, too.
  */
 int mt_stop_all(struct mt_stop *s, pid_t pid, struct mt_err *err);
 

@@ -575,6 +575,27 @@ def a_killed_reader_leaves_a_running_process(b):
 
 
 @test
+def readers_that_come_at_the_same_time_are_not_noticed(b):
+    p = b.start(b.compile("waits.c"))
+    before = kept_status(p.pid)
+    results = {0: 0, 1: 0}
+    for i in range(40):
+        probes = [subprocess.Popen([b.probe_path, ("stop", "copy")[i % 2], str(p.pid)], stdout=subprocess.PIPE, text=True)
+                  for _ in range(3)]
+        for probe in probes:
+            said = probe.communicate(timeout=TIMEOUT_S)[0]
+            results[probe.returncode] += 1
+            if probe.returncode:
+                b.check(re.search(r"^error process \d+ is traced by process \d+", said, re.M), said)
+    b.check(results[0] >= 110, "%d of 120 looked" % results[0])
+    b.notes.append("%d of 120 looked, the others were refused" % results[0])
+    b.same(kept_status(p.pid), before, "status")
+    calls, rest = end_waits(b, p)
+    b.same({n: c[1:] for n, c in calls.items() if c[1:] != [0, 0]}, {}, "EINTRs and wrong results")
+    b.same(rest, UNNOTICED, "what was noticed")
+
+
+@test
 def a_program_that_starts_threads_all_the_time_is_stopped(b):
     p = b.start(b.compile("threads.c"))
     for how in ("stop", "copy") * 5:
