@@ -570,30 +570,30 @@ MT_INLINE void free_original(void *p, struct mt_record_text *text)
 		text->start_ns = start;
 }
 
-/* The block goes: held back, or freed. Everything that could be wrong with it has been said. */
-MT_INLINE void let_go(struct mt_thread *t, const struct mt_use *use, const struct block *b,
-		      struct mt_record_text *text)
-{
-	uint64_t filled = spoil(b);
-	if (mt_check.options.flags & MT_CHECK_FREE_TRACK && !b->left_out &&
-	    !hold_back(t, use, b, filled))
-		return;
-	free_original(b->original, text);
-}
-
 MT_INLINE void give_up(struct block *b)
 {
 	mt_check_unclaim(b->place);
 	b->place = NULL;
 }
 
+/* The block goes: held back, or freed. Everything that could be wrong with it has been said. */
+MT_INLINE void let_go(struct mt_thread *t, const struct mt_use *use, struct block *b,
+		      struct mt_record_text *text)
+{
+	uint64_t filled = spoil(b);
+	int is_held = mt_check.options.flags & MT_CHECK_FREE_TRACK && !b->left_out &&
+		      !hold_back(t, use, b, filled);
+	/* who frees it again finds it held back; and before the allocator may give it again */
+	give_up(b);
+	if (!is_held)
+		free_original(b->original, text);
+}
+
 MT_INLINE void free_block(struct mt_thread *t, const struct mt_use *use, struct block *b,
 			  struct mt_record_text *text)
 {
 	check_block(t, use, b);
-	int is_left = leave_table(t, use, b, 0);
-	give_up(b); /* before the allocator may hand the address out again */
-	if (is_left)
+	if (leave_table(t, use, b, 0))
 		let_go(t, use, b, text);
 }
 

@@ -293,9 +293,10 @@ MT_INLINE struct mt_held held_of(const void *p, uint32_t r, enum dress dress)
 }
 
 /* The block has left the table: it is filled and held back, as far as the options say so. */
-MT_INLINE void let_go(struct mt_thread *t, struct mt_held *h, enum dress dress,
+MT_INLINE void let_go(struct mt_thread *t, struct mt_held *h, uint64_t *claim, enum dress dress,
 		      const struct mt_caller *c)
 {
+	int is_held = 0;
 	const struct mt_check_options *o = &mt_check.options;
 	void *original = undress((void *)h->p, dress);
 	mt_mem_fill((void *)h->p, MT_BYTE_FREE, h->filled);
@@ -303,10 +304,12 @@ MT_INLINE void let_go(struct mt_thread *t, struct mt_held *h, enum dress dress,
 		uint32_t node = o->free_frames ? mt_stack_node(&t->free_capture, c) : 0;
 		h->original = (uint64_t)original;
 		h->free = mt_actor_of_event(t, node);
-		if (!mt_quarantine_add(t, h))
-			return;
+		is_held = !mt_quarantine_add(t, h);
 	}
-	REAL->free(original);
+	/* who frees it again finds it held back; and before the allocator may give it again */
+	mt_check_unclaim(claim);
+	if (!is_held)
+		REAL->free(original);
 }
 
 MT_INLINE void do_free(void *p, enum dress dress)
@@ -328,8 +331,7 @@ MT_INLINE void do_free(void *p, enum dress dress)
 	if (dress & WATCHED && MT_LIKELY(is_ordinary)) {
 		struct mt_held h = held_of(p, r, dress);
 		if (MT_LIKELY(leave_table(t, p, slot, r))) {
-			mt_check_unclaim(claim);
-			let_go(t, &h, dress, &c);
+			let_go(t, &h, claim, dress, &c);
 			mt_check_leave(t);
 			return;
 		}
