@@ -29,6 +29,7 @@
 #include <time.h>
 
 enum { TRIES_MAX = 20, TRIES_UNTRACED_MAX = 3, TRY_NS = 4000000 };
+enum { TAKERS_MAX = 64, TAKEN_STEPS = 100, TAKEN_NS = 100000 }; /* 10 ms for each */
 enum { ROUNDS_MAX = 200, EVENT_STOP = 128 /* PTRACE_EVENT_STOP */ };
 #define STOP_NS ((uint64_t)10000000000) /* for all threads */
 #define DEEP_NS ((uint64_t)1000000000)  /* for those that wait in the kernel */
@@ -313,17 +314,61 @@ static bool is_syscall_at(pid_t tid, uint64_t address)
 	return !errno && (word & 0xffff) == 0x050f;
 }
 
-/* Whether a signal waits that the thread would take now. */
-static bool is_signal_due(pid_t pid, pid_t tid)
+/* Of some signals, those that something comes of where they are not blocked. */
+static uint64_t effective(const struct mt_image_status *s, uint64_t signals)
 {
 	const uint64_t harmless = 1u << (SIGCHLD - 1) | 1u << (SIGCONT - 1) | 1u << (SIGURG - 1) |
 				  1u << (SIGWINCH - 1);
+
+	return signals & ~s->ignored & (~harmless | s->caught);
+}
+
+/* Whether a signal waits that the thread would take now. */
+static bool is_signal_due(pid_t pid, pid_t tid)
+{
 	struct mt_image_status s;
 
 	if (mt_image_read_status(pid, tid, &s))
 		return true;
-	return ((s.pending | s.shared_pending) & ~s.blocked & ~s.ignored &
-		(~harmless | s.caught)) != 0;
+	return (effective(&s, s.pending | s.shared_pending) & ~s.blocked) != 0;
+}
+
+/* The same of a signal to the whole process, which any thread may take that does not block it. */
+static bool is_shared_due(pid_t pid, pid_t tid)
+{
+	struct mt_image_status s;
+
+	return !mt_image_read_status(pid, tid, &s) &&
+	       (effective(&s, s.shared_pending) & ~s.blocked) != 0;
+}
+
+/*
+ * A signal to the whole process would be due for each thread, and end the call of each, though only
+ * one takes it. So one goes on before the others, and these wait until it has. False: there is
+ * none, or it was not taken, as in a process that somebody else has stopped.
+ */
+static bool release_taker(struct mt_stop *s)
+{
+	const struct timespec step = {.tv_nsec = TAKEN_NS};
+	struct mt_image_status status;
+
+	if (mt_image_read_status(s->pid, 0, &status) || !effective(&status, status.shared_pending))
+		return false;
+	for (size_t i = 0; i < s->count; i++) {
+		struct mt_stop_thread *t = &s->thread[i];
+
+		if (t->state != MT_STOP_STOPPED || !is_shared_due(s->pid, t->tid))
+			continue;
+		ptrace(PTRACE_DETACH, t->tid, 0, 0);
+		t->state = MT_STOP_GONE;
+		for (unsigned k = 0; k < TAKEN_STEPS; k++) {
+			if (!is_shared_due(s->pid, t->tid))
+				return true;
+			nanosleep(&step, NULL);
+		}
+		return false;
+	}
+	return false;
 }
 
 /*
@@ -359,10 +404,17 @@ static void repair(pid_t pid, pid_t tid)
 static void repair(pid_t pid, pid_t tid)
 {
 }
+
+static bool release_taker(struct mt_stop *s)
+{
+	return false;
+}
 #endif
 
 void mt_stop_release(struct mt_stop *s)
 {
+	for (unsigned i = 0; i < TAKERS_MAX && release_taker(s); i++)
+		;
 	for (size_t i = 0; i < s->count; i++) {
 		struct mt_stop_thread *t = &s->thread[i];
 

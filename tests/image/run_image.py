@@ -337,6 +337,24 @@ def signals_that_come_meanwhile_arrive(b):
 
 
 @test
+def a_signal_that_comes_meanwhile_ends_one_call(b):
+    p = b.start(b.compile("waits.c"))
+    rounds = 6
+    for how in ("stop",) * rounds:
+        probe = subprocess.Popen([b.probe_path, how, str(p.pid), "hold", "1"], stdout=subprocess.PIPE, text=True)
+        for line in probe.stdout:
+            if line.startswith("holding"):
+                p.send_signal(signal.SIGRTMIN)
+        b.same(probe.wait(), 0, "status of the probe")
+        probe.stdout.close()
+    b.check(wait_until(lambda: status_of(p.pid)["ShdPnd"] == "0" * 16), "signals are left")
+    calls, rest = end_waits(b, p)
+    b.same(rest["signals"], rounds, "signals that arrived")
+    eintrs = sum(c[1] for c in calls.values())
+    b.check(eintrs <= rounds, "%d calls returned EINTR, for %d signals" % (eintrs, rounds))
+
+
+@test
 def a_stopped_process_stays_stopped(b):
     p = b.start(b.compile("known.c"))
     p.send_signal(signal.SIGSTOP)
