@@ -340,8 +340,8 @@ def signals_that_come_meanwhile_arrive(b):
 def a_signal_that_comes_meanwhile_ends_one_call(b):
     p = b.start(b.compile("waits.c"))
     rounds = 6
-    for how in ("stop",) * rounds:
-        probe = subprocess.Popen([b.probe_path, how, str(p.pid), "hold", "1"], stdout=subprocess.PIPE, text=True)
+    for _ in range(rounds):
+        probe = subprocess.Popen([b.probe_path, "stop", str(p.pid), "hold", "1"], stdout=subprocess.PIPE, text=True)
         for line in probe.stdout:
             if line.startswith("holding"):
                 p.send_signal(signal.SIGRTMIN)
