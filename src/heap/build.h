@@ -56,6 +56,8 @@ int mt_heap_read_jemalloc(struct mt_heap_build *b, const struct mt_image_module 
 			  struct mt_err *err);
 int mt_heap_read_mimalloc(struct mt_heap_build *b, const struct mt_image_module *m,
 			  struct mt_err *err);
+int mt_heap_read_scudo(struct mt_heap_build *b, const struct mt_image_module *m,
+		       struct mt_err *err);
 int mt_heap_read_tcmalloc(struct mt_heap_build *b, const struct mt_image_module *m,
 			  struct mt_err *err);
 

@@ -59,6 +59,8 @@ static int read_found(struct mt_heap_build *b, const struct mt_allocator_found *
 		return mt_heap_read_jemalloc(b, f->module, err);
 	case MT_ALLOCATOR_MIMALLOC:
 		return mt_heap_read_mimalloc(b, f->module, err);
+	case MT_ALLOCATOR_SCUDO:
+		return mt_heap_read_scudo(b, f->module, err);
 	case MT_ALLOCATOR_TCMALLOC:
 		return mt_heap_read_tcmalloc(b, f->module, err);
 	case MT_ALLOCATOR_UNKNOWN:

@@ -10,7 +10,7 @@
  * cannot grow beyond some point. mapped: more blocks with mappings of their own. seven: seven
  * blocks of one size are freed. stale: two of these are written to afterwards. huge: some blocks of
  * the second thread are, and the first one frees two of them. damage: headers of blocks are
- * overwritten in the end, and told.
+ * overwritten in the end, and told. front: of these the word 16 bytes before the block.
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@ struct worker {
 };
 
 static struct worker workers[THREADS_MAX];
-static int does_sbrk, has_wall, is_mapped, is_damaged, has_seven, is_stale, has_huge;
+static int does_sbrk, has_wall, is_mapped, is_damaged, has_seven, is_stale, has_huge, is_front;
 static uint64_t huge_count;
 static pthread_barrier_t all_done, may_end;
 
@@ -252,6 +252,12 @@ static void damage_headers(void)
 
 		if (!block || malloc_usable_size(block) > 60000)
 			continue;
+		if (is_front) {
+			block[-16] = (char)(block[-16] ^ (1 << next(w) % 8));
+			say("damaged", (uintptr_t)block, NULL);
+			done++;
+			continue;
+		}
 		memcpy(&word, block - 8, 8);
 #ifdef __GLIBC__
 		switch (next(w) % 4) {
@@ -376,6 +382,8 @@ int main(int argc, char **argv)
 		has_wall |= !strcmp(argv[i], "wall");
 		is_mapped |= !strcmp(argv[i], "mapped");
 		is_damaged |= !strcmp(argv[i], "damage");
+		is_front |= !strcmp(argv[i], "front");
+		is_damaged |= is_front || !strcmp(argv[i], "damage");
 		is_stale |= !strcmp(argv[i], "stale");
 		has_huge |= !strcmp(argv[i], "huge");
 		has_seven |= is_stale || !strcmp(argv[i], "seven");

@@ -12,7 +12,8 @@
  *
  * flags: as of mappings, FAKE_MODULE: part of the one module, FAKE_MUSL: which is musl's,
  * FAKE_MIMALLOC: which is mimalloc's, and the module begins with the code of mi_version();
- * FAKE_TCMALLOC: tcmalloc's, and it begins with the address of its list of caches.
+ * FAKE_TCMALLOC: tcmalloc's, and it begins with the address of its list of caches;
+ * FAKE_SCUDO: scudo's.
  */
 
 #include "target/image.h"
@@ -26,6 +27,7 @@ enum {
 	FAKE_MUSL = 32,
 	FAKE_MIMALLOC = 64,
 	FAKE_TCMALLOC = 128,
+	FAKE_SCUDO = 256,
 	FAKE_RANGES_MAX = 64,
 	FAKE_BYTES_MAX = 64 << 20
 };
@@ -40,7 +42,7 @@ struct mt_image {
 	struct mt_image_thread thread;
 	size_t thread_count;
 	struct mt_image_facts facts;
-	bool is_musl, is_mimalloc, is_tcmalloc;
+	bool is_musl, is_mimalloc, is_tcmalloc, is_scudo;
 };
 
 /* Ranges that follow each other are one segment. */
@@ -95,6 +97,7 @@ static int fake_image_open(struct mt_image *im, const uint8_t *data, size_t byte
 		im->is_musl |= (range[4] & FAKE_MUSL) != 0;
 		im->is_mimalloc |= (range[4] & FAKE_MIMALLOC) != 0;
 		im->is_tcmalloc |= (range[4] & FAKE_TCMALLOC) != 0;
+		im->is_scudo |= (range[4] & FAKE_SCUDO) != 0;
 		if (range[4] & FAKE_MODULE)
 			fake_image_add_segment(im, m);
 	}
@@ -177,6 +180,7 @@ int mt_image_symbol(struct mt_image *im, const struct mt_image_module *m, const 
 {
 	const char *const wanted = im->is_mimalloc   ? "mi_"
 				   : im->is_tcmalloc ? "tc_malloc"
+				   : im->is_scudo    ? "__scudo_print_stats"
 				   : im->is_musl     ? "__malloc_context"
 						     : "gnu_get_libc_version";
 

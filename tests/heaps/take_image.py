@@ -5,7 +5,8 @@ Writes the heap of a waiting process as a file that fake_image.h reads: what tes
 
   take_image.py FILE PROGRAM [ARGUMENT...]     PROGRAM says "ready PID" and waits (tiny.c)
 
-With LD_PRELOAD=libmimalloc.so.2 (or libtcmalloc_minimal.so.4) the heap is that of mimalloc (tcmalloc).
+With LD_PRELOAD=libmimalloc.so.2 (libtcmalloc_minimal.so.4, libclang_rt.scudo_standalone-x86_64.so) the heap is that of mimalloc
+(tcmalloc, scudo).
 """
 import os
 import re
@@ -14,9 +15,9 @@ import subprocess
 import sys
 
 PAGE = 4096
-READ, WRITE, EXEC, SHARED, MODULE, MUSL, MIMALLOC, TCMALLOC = 1, 2, 4, 8, 16, 32, 64, 128
+READ, WRITE, EXEC, SHARED, MODULE, MUSL, MIMALLOC, TCMALLOC, SCUDO = 1, 2, 4, 8, 16, 32, 64, 128, 256
 LIBC = re.compile(r"/(libc\.so[^/]*|ld-musl[^/]*)$")
-OTHERS = {MIMALLOC: "libmimalloc", TCMALLOC: "libtcmalloc"}
+OTHERS = {MIMALLOC: "libmimalloc", TCMALLOC: "libtcmalloc", SCUDO: "scudo_standalone"}
 CACHES = "_ZN8tcmalloc11ThreadCache13thread_heaps_E"
 
 
@@ -31,6 +32,8 @@ def version_of(pid, other):
     """What the fake module begins with."""
     if other == MIMALLOC:
         return b"\xb8\xd1\0\0\0\xc3"  # mi_version(): mov eax, 209; ret
+    if other == SCUDO:
+        return b"scudo"
     with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
         base, path = next((int(line.split("-")[0], 16), line.split()[-1]) for line in f if OTHERS[TCMALLOC] in line)
     names = subprocess.run(["nm", "-D", path], capture_output=True, text=True, check=True).stdout

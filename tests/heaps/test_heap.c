@@ -84,20 +84,20 @@ static uint64_t sum_of_mapped(const struct mt_heap *h)
 
 static void kept_heaps_are_whole(void **state)
 {
-	static const char *const names[] = {"glibc", "glibc-threads", "musl", "mimalloc",
-					    "tcmalloc"};
-	static const char *const allocators[] = {"glibc", "glibc", "musl", "mimalloc",
-						 "tcmalloc (gperftools)"};
-	static const size_t arenas[] = {1, 2, 1, 2, 1};
+	static const char *const names[] = {"glibc",    "glibc-threads", "musl",
+					    "mimalloc", "tcmalloc",      "scudo"};
+	static const char *const allocators[] = {
+		"glibc", "glibc", "musl", "mimalloc", "tcmalloc (gperftools)", "scudo"};
+	static const size_t arenas[] = {1, 2, 1, 2, 1, 1};
 	/*
 	 * 23 that tiny.c keeps in each thread, a large one, libc's own for the second thread; three
 	 * of the C++ library that tcmalloc brings
 	 */
-	static const size_t count[] = {24, 48, 24, 48, 51};
+	static const size_t count[] = {24, 48, 24, 48, 51, 48};
 	/* the large one has a mapping of its own, but for mimalloc */
-	static const size_t mapped[] = {1, 1, 1, 0, 1};
+	static const size_t mapped[] = {1, 1, 1, 0, 1, 1};
 
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < 6; i++) {
 		struct kept k = load(names[i]);
 		struct mt_heap h;
 		struct mt_err err;
@@ -351,6 +351,54 @@ static void damage_of_a_span_is_told(void **state)
 	free(k.data);
 }
 
+static void damage_of_scudo_is_told(void **state)
+{
+	struct kept k = load("scudo");
+	struct mt_heap h;
+	struct mt_err err;
+	size_t before;
+	uint64_t block, large, header, array;
+
+	assert_int_equal(read_heap(&k, &h, &err), 0);
+	before = h.block_count;
+	block = h.blocks[before / 2].address;
+	array = h.arenas[0].address;
+	large = 0;
+	for (size_t i = 0; i < before; i++)
+		if (h.blocks[i].bytes == 300000)
+			large = h.blocks[i].address;
+	mt_heap_done(&h);
+	assert_true(large);
+	header = word_at(&k, block - 16);
+	/* its size, its state, its checksum */
+	for (unsigned bit = 8; bit < 64; bit += 13) {
+		set_word(&k, block - 16, header ^ 1ull << bit);
+		assert_int_equal(read_heap(&k, &h, &err), 0);
+		assert_int_equal(h.damages_in_all, 1);
+		assert_string_equal(h.damages[0].text, "the header of this block is damaged");
+		assert_int_equal(h.block_count, before - 1);
+		assert_true(h.skipped_bytes > 0);
+		mt_heap_done(&h);
+	}
+	set_word(&k, block - 16, header);
+	/* the list of large blocks: one that leads to itself */
+	set_word(&k, large - 64 + 8, large - 64);
+	assert_int_equal(read_heap(&k, &h, &err), 0);
+	assert_int_equal(h.damages_in_all, 1);
+	assert_non_null(strstr(h.damages[0].text, "they are missing"));
+	assert_int_equal(h.block_count, before - 1);
+	mt_heap_done(&h);
+	set_word(&k, large - 64 + 8, 0);
+	/* another secret, another array */
+	set_word(&k, array - 192, word_at(&k, array - 192) ^ 1);
+	assert_int_equal(read_heap(&k, &h, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "with a secret that its headers prove"));
+	set_word(&k, array - 192, word_at(&k, array - 192) ^ 1);
+	set_word(&k, array + 192 + 32, 4096);
+	assert_int_equal(read_heap(&k, &h, &err), -ENOTSUP);
+	free(k.data);
+}
+
 static void another_mimalloc_is_refused_by_name(void **state)
 {
 	struct kept k = load("mimalloc");
@@ -366,9 +414,10 @@ static void another_mimalloc_is_refused_by_name(void **state)
 
 static void lack_of_memory_is_an_error_each_time(void **state)
 {
-	static const char *const names[] = {"glibc-threads", "musl", "mimalloc", "tcmalloc"};
+	static const char *const names[] = {"glibc-threads", "musl", "mimalloc", "tcmalloc",
+					    "scudo"};
 
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 5; i++) {
 		struct kept k = load(names[i]);
 		struct mt_heap h;
 		struct mt_err err;
@@ -460,6 +509,7 @@ int main(void)
 		cmocka_unit_test(ring_of_cached_blocks_ends),
 		cmocka_unit_test(damage_of_a_segment_is_told),
 		cmocka_unit_test(damage_of_a_span_is_told),
+		cmocka_unit_test(damage_of_scudo_is_told),
 		cmocka_unit_test(another_mimalloc_is_refused_by_name),
 		cmocka_unit_test(lack_of_memory_is_an_error_each_time),
 		cmocka_unit_test(block_of_an_address),
