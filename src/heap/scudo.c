@@ -52,13 +52,28 @@ struct larges {
 	uint32_t allocated, freed;
 };
 
+/* The pool of sampled blocks, each on a page of its own between others that cannot be touched. */
+struct pool {
+	char magic[4];
+	uint32_t version;
+	uint64_t slots, start, end, page_bytes, failure[2];
+};
+struct sampled {
+	uint64_t address, bytes, stacks[68];
+	uint8_t is_freed, pad[7];
+};
+_Static_assert(sizeof(struct sampled) == 568, "as gwp_asan::AllocationMetadata");
+enum { AT_SAMPLED_MAX = 256, SAMPLED_MAX = 1 << 16 };
+
 struct scudo {
 	struct mt_heap_build *b;
 	const struct mt_image_module *module;
 	uint64_t array; /* of regions */
 	struct region region[CLASSES];
 	uint32_t secret;
-	bool has_larges;
+	bool has_larges, has_sampled;
+	struct pool pool;
+	uint64_t sampled, sampled_count;
 	struct larges larges;
 	struct mt_heap_arena *arena;
 };
@@ -205,6 +220,55 @@ static bool are_larges(struct scudo *s, const struct larges *k)
 	return !at && before == k->last;
 }
 
+static int read_sampled(struct scudo *s, uint64_t table, uint64_t i, struct sampled *k)
+{
+	int code = mt_peek(&s->b->peek, table + i * sizeof(*k), k, sizeof(*k));
+
+	if (code)
+		return code;
+	return k->address >= s->pool.start && k->address < s->pool.end &&
+			       k->bytes <= s->pool.page_bytes && k->is_freed <= 1
+		       ? 0
+		       : -EINVAL;
+}
+
+/* The table of sampled blocks: how many there are and where stand somewhere behind the pool. */
+static void find_table(struct scudo *s, const uint8_t *data, size_t bytes)
+{
+	for (size_t at = sizeof(s->pool); at + 16 <= MT_MIN(bytes, AT_SAMPLED_MAX); at += 8) {
+		uint64_t words[2], i = 0;
+		struct sampled k;
+
+		memcpy(words, data + at, sizeof(words));
+		if (words[0] > s->pool.slots || !words[1] || words[1] & 7 ||
+		    !mt_heap_is_writable(s->b, words[1], s->pool.slots * sizeof(k)))
+			continue;
+		while (i < words[0] && !read_sampled(s, words[1], i, &k))
+			i++;
+		if (i < words[0])
+			continue;
+		s->sampled_count = words[0];
+		s->sampled = words[1];
+		s->has_sampled = true;
+		return;
+	}
+}
+
+static void find_sampled(struct scudo *s, const uint8_t *data, size_t bytes)
+{
+	for (size_t at = 0; at + sizeof(s->pool) <= bytes; at += 8) {
+		struct pool k;
+
+		memcpy(&k, data + at, sizeof(k));
+		if (memcmp(k.magic, "ASAN", 4) || k.page_bytes != 4096 || !k.start ||
+		    k.slots > SAMPLED_MAX || k.end - k.start != (2 * k.slots + 1) * k.page_bytes)
+			continue;
+		s->pool = k;
+		find_table(s, data + at, bytes - at);
+		return;
+	}
+}
+
 static int find_in_segment(struct scudo *s, const struct mt_image_segment *seg)
 {
 	size_t bytes, found = 0;
@@ -231,6 +295,7 @@ static int find_in_segment(struct scudo *s, const struct mt_image_segment *seg)
 	}
 	memcpy(&s->larges, data + found + AT_LARGES, sizeof(s->larges));
 	s->has_larges = are_larges(s, &s->larges);
+	find_sampled(s, data, bytes);
 	return 0;
 }
 
@@ -343,6 +408,26 @@ static void walk_larges(struct scudo *s)
 	}
 }
 
+static void walk_sampled(struct scudo *s)
+{
+	if (!s->pool.start)
+		return;
+	mt_heap_add_range(s->b, s->pool.start, s->pool.end, 0);
+	if (!s->has_sampled)
+		mt_heap_add_damage(
+			s->b, s->pool.start,
+			"the table of this pool of sampled blocks is not found: they are "
+			"missing");
+	for (uint64_t i = 0; i < s->sampled_count && !s->b->failed; i++) {
+		struct sampled k;
+
+		if (read_sampled(s, s->sampled, i, &k) || k.is_freed)
+			continue;
+		mt_heap_add_live(s->b, 0, k.address, k.bytes);
+		s->arena->held_bytes += s->pool.page_bytes;
+	}
+}
+
 int mt_heap_read_scudo(struct mt_heap_build *b, const struct mt_image_module *module,
 		       struct mt_err *err)
 {
@@ -362,6 +447,8 @@ int mt_heap_read_scudo(struct mt_heap_build *b, const struct mt_image_module *mo
 			walk_region(s, class);
 		if (!b->failed)
 			walk_larges(s);
+		if (!b->failed)
+			walk_sampled(s);
 		code = b->failed ? mt_err_no_memory(err) : 0;
 	}
 	free(s);
