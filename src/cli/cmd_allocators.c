@@ -294,8 +294,9 @@ const struct mt_command mt_cmd_allocators = {
 		"Known are the allocators of glibc 2.27 to 2.41 and of musl since 1.2.1, "
 		"jemalloc 5.3.0, mimalloc 2.0.9, gperftools' tcmalloc 2.10 and scudo of "
 		"LLVM 14. No debug information is needed: structures are found by what always "
-		"holds for them. Another allocator is named, and refused. What does not agree in a heap is listed "
-		"with its address, and what could not be read because of it is counted.",
+		"holds for them. Another allocator is named, and refused. What does not agree "
+		"in a heap is listed with its address, and what could not be read because of it "
+		"is counted.",
 	.examples = examples,
 	.see_also = "memtrack(1), memtrack-maps(1), memtrack-report(1)",
 	.run = run,
