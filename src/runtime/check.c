@@ -328,7 +328,10 @@ MT_INLINE enum verdict read_header(struct mt_thread *t, const struct mt_use *use
 	return IS_OURS;
 }
 
-/* 1: a block of ours may be in no table: its storage ended, or it is the parent's. */
+/*
+ * 1: a block of ours may be in no table: its storage ended, a lock could not be had in time when it
+ * was entered or is looked for, or it is the parent's.
+ */
 static int may_be_unseen(void)
 {
 	const struct mt_state_header *h = mt_rt.hdr;
@@ -336,7 +339,7 @@ static int may_be_unseen(void)
 		return 1;
 	return mt_foreign_is_full() ||
 	       (h->notes & (MT_NOTE_FORK_CHILD | MT_NOTE_STORAGE_ENDED | MT_NOTE_LIMIT_REACHED)) ||
-	       h->lost[MT_LOST_LIVE_FULL] || h->lost[MT_LOST_STORAGE];
+	       h->lost[MT_LOST_LIVE_FULL] || h->lost[MT_LOST_STORAGE] || h->lost[MT_LOST_LOCK];
 }
 
 /* The loader frees what it made before it knew of us. */
@@ -501,6 +504,12 @@ MT_INLINE void check_block(struct mt_thread *t, const struct mt_use *use, const 
 		report_guard(t, use, b, 0);
 }
 
+/* 1: nobody has freed it since it was looked at, as far as a header tells. */
+static int is_untouched(const struct block *b)
+{
+	return !mt_layout.has_header || mt_header_is_good(mt_header_of(b->p), b->p);
+}
+
 MT_NOINLINE static int leave_table_slow(struct mt_thread *t, const struct mt_use *use,
 					const struct block *b, int is_realloc)
 {
@@ -508,7 +517,7 @@ MT_NOINLINE static int leave_table_slow(struct mt_thread *t, const struct mt_use
 	if (!is_realloc && mt_fast_free(t, (uint64_t)b->p, MT_FAST_FULL))
 		return 1;
 	if (MT_UNLIKELY(!mt_record_take(t, b->p, &gone))) {
-		if (mt_rt.phase != MT_RT_ON)
+		if (may_be_unseen() && is_untouched(b))
 			return 1;
 		mt_report_bad_pointer(t, use, b->p, MT_BAD_UNKNOWN, 0, NULL);
 		return 0;

@@ -11,6 +11,7 @@ from harness import run_tests, without_loaders_leaks
 
 EVERYTHING = "guard backtrace free_track=1000 fill expand_alloc=16 verify_pointers leak_track"
 SETS = {"everything": EVERYTHING, "everything and records": EVERYTHING + " record_allocs=100000 abort_on_error"}
+SIGNAL_SECONDS = 6
 FULL = "Maximum number of records added, all new operations will be dropped."
 
 
@@ -26,6 +27,12 @@ def main(bench, tap, options):
         result.problems += ["log: %r" % line for line in without_loaders_leaks(log)][:20]
         tap.note("%s: %d calls, %d blocks handed over" % (name, result["calls"], result["handed"]))
         tap.ok("four threads with " + name, result.problems)
+    # a lock is held for longer than anybody waits for it: what is missed then is no error
+    result = bench.run(program, ["16", str(SIGNAL_SECONDS), "80"], "guard verify_pointers abort_on_error", timeout=60)
+    result.expect("status", result.status, 0)
+    result.expect("wrong bytes", result["wrong"], 0)
+    result.problems += ["log: %r" % line for line in without_loaders_leaks(result.log)][:20]
+    tap.ok("sixteen threads whose signal handlers sleep", result.problems)
 
 
 if __name__ == "__main__":
