@@ -11,6 +11,7 @@
 #include "base/search.h"
 #include "core/cc.h"
 #include "core/sys.h"
+#include "target/image_absent.h"
 #include "target/image_core.h"
 #include "target/image_keeper.h"
 #include "target/image_process.h"
@@ -45,6 +46,7 @@ void mt_image_close(struct mt_image *im)
 		return;
 	mt_keeper_end(im->keeper);
 	mt_core_free(im->core);
+	mt_image_absent_free(im->absent);
 	if (im->mem_fd >= 0)
 		close(im->mem_fd);
 	free(im->window);

@@ -17,6 +17,7 @@ enum { MT_IMAGE_WINDOWS = 64, MT_IMAGE_WINDOW_BYTES = 16384 };
 struct mt_image;
 struct mt_keeper;
 struct mt_core;
+struct mt_image_absent;
 
 /* Where bytes come from. */
 struct mt_image_ops {
@@ -64,8 +65,9 @@ struct mt_image {
 	char root[32]; /* where the process's paths are looked up: "/proc/PID/root", or "" */
 
 	/* a process */
-	pid_t read_pid; /* whose memory is read: the process or its copy */
-	int mem_fd;     /* /proc/PID/mem, -1: process_vm_readv() is used */
+	pid_t read_pid;                 /* whose memory is read: the process or its copy */
+	int mem_fd;                     /* /proc/PID/mem, -1: process_vm_readv() is used */
+	struct mt_image_absent *absent; /* LIVE: pages that are not there; NULL: all are read */
 	struct mt_keeper *keeper;
 	uint64_t began_ns, faults_then;
 

@@ -4,7 +4,8 @@
  * process_vm_readv(), which sees mappings that are new. It pins pages, and a page that is shared
  * since a fork is copied before it is pinned: to read a copy in this way would make it as large as
  * the process. /proc/PID/mem only looks, so that all others are read through it. Each is the
- * other's substitute. Mappings of devices are not touched by either.
+ * other's substitute. Mappings of devices are not touched by either, nor are pages that a running
+ * process has not touched itself.
  */
 
 #include "target/image_process.h"
@@ -12,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "core/cc.h"
+#include "target/image_absent.h"
 #include "target/image_internal.h"
 #include "target/image_keeper.h"
 
@@ -73,8 +75,14 @@ static size_t read_process(struct mt_image *im, uint64_t address, void *to, size
 
 	while (done < bytes) {
 		size_t want = MT_MIN(bytes - done, READ_AT_ONCE);
-		ssize_t n = read_part(im, address + done, (char *)to + done, want);
+		char *at = (char *)to + done;
+		ssize_t n = 0;
 
+		if (im->absent)
+			n = (ssize_t)mt_image_absent_read(im->absent, im, address + done, at,
+							  &want);
+		if (!n)
+			n = read_part(im, address + done, at, want);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -293,6 +301,8 @@ static int open_process(struct mt_image *im, enum mt_image_source wanted, struct
 		code = -EACCES; /* the kernel says nothing to those who may not look */
 	if (!code)
 		code = read_auxv(im);
+	if (wanted == MT_IMAGE_LIVE)
+		im->absent = mt_image_absent_new(im->read_pid);
 	if (!code && wanted == MT_IMAGE_LIVE)
 		code = list_threads(im);
 	else if (!code)

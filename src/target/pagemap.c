@@ -198,3 +198,15 @@ uint64_t mt_pagemap_next_absent(struct mt_pagemap *p, uint64_t address, uint64_t
 	}
 	return end;
 }
+
+size_t mt_pagemap_now(int fd, uint64_t page, bool *ret_is_there, size_t pages)
+{
+	uint64_t word[512];
+	ssize_t got = mt_file_pread(fd, word, MT_MIN(pages * sizeof(*word), sizeof(word)),
+				    page * sizeof(*word));
+	size_t words = got > 0 ? (size_t)got / sizeof(*word) : 0;
+
+	for (size_t i = 0; i < words; i++)
+		ret_is_there[i] = (word[i] & WORD_THERE) != 0;
+	return words;
+}

@@ -51,6 +51,12 @@ void mt_pagemap_open_image(struct mt_pagemap *p, const struct mt_image *im);
 /* The first page that is there from `address` (the start of one) on, or `end` if none is before. */
 uint64_t mt_pagemap_next(struct mt_pagemap *p, uint64_t address, uint64_t end);
 
+/*
+ * As it is at this moment, by a descriptor of /proc/PID/pagemap: whether the pages from this number
+ * on are there. Of how many of them, from the first on, it is known.
+ */
+size_t mt_pagemap_now(int fd, uint64_t page, bool *ret_is_there, size_t pages);
+
 /* The first page that is not there, or `end`. */
 uint64_t mt_pagemap_next_absent(struct mt_pagemap *p, uint64_t address, uint64_t end);
 

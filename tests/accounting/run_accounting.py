@@ -781,6 +781,49 @@ def what_meminfo_cannot_do_is_told(b):
         b.expect(args, (done.returncode, done.stdout, done.stderr), (status, "", why))
 
 
+LOOKS = (("maps",), ("meminfo",), ("allocators", "--live"), ("triage", "--for=1s", "--no-stop"))
+
+
+def idle_processes(b):
+    """Processes whose libraries have pages that nobody touched: {name: pid}."""
+    sock = os.path.join(b.dir, "s")
+    commands = {"python3": [sys.executable, "-c", "import json, ssl\nopen('up', 'w').close()\ninput()"]}
+    if shutil.which("redis-server"):
+        commands["redis-server"] = ["redis-server", "--port", "0", "--unixsocket", sock, "--save", "", "--dir", b.dir]
+    found = {name: b.start(*command).pid for name, command in commands.items()}
+    end = time.monotonic() + 20
+    while not all(os.path.exists(path) for path in [b.dir + "/up", sock][:len(found)]) and time.monotonic() < end:
+        time.sleep(0.02)
+    return found
+
+
+def settled_rss(pid):
+    """When it has not moved for a while: what a process does after its start is done then."""
+    known, same = -1, 0
+    for _ in range(100):
+        now = rollup(pid)["Rss"]
+        same = same + 1 if now == known else 0
+        if same == 5:
+            break
+        known = now
+        time.sleep(0.1)
+    return known
+
+
+@test
+def a_look_makes_a_process_no_larger(b):
+    for name, pid in idle_processes(b).items():
+        for look in LOOKS:
+            before = settled_rss(pid)
+            b.run(look[0], pid, *look[1:])
+            b.expect("Rss of %s after %s" % (name, " ".join(look)), rollup(pid)["Rss"], before)
+        if name == "redis-server":
+            with open("/proc/%d/maps" % pid, encoding="utf-8", errors="replace") as f:
+                is_jemalloc = "/libjemalloc" in f.read()
+            rows = b.json("maps", pid)["rows"]
+            b.expect("jemalloc is found", any("jemalloc" in r["object"] and "/" not in r["object"] for r in rows), is_jemalloc)
+
+
 def main():
     options = cases.parser(__doc__).parse_args()
     return cases.run(options, lambda: Bench(os.path.realpath(options.build)))
