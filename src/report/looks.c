@@ -30,7 +30,8 @@ static const char *why_not(const struct mt_profile *p)
 		return "the search failed";
 	default:
 		return p->process_alive ? "nobody looked at its memory"
-					: "nobody looked at its memory before it ended";
+					: "nobody looked at its memory before it ended ('memtrack "
+					  "leaks PID' does while it runs)";
 	}
 }
 
