@@ -22,6 +22,8 @@ struct maps_options {
 	const char *since, *output;
 };
 
+/* --by: as enum mt_account_by, and another word for its last one. */
+enum { BY_CATEGORY = MT_ACCOUNT_KIND + 1 };
 enum { SORT_DEFAULT = -1, TOP_ONE = 25, TOP_ALL = 5, TOP_MAX = 1000000000 };
 
 static const struct maps_options defaults = {.sort = SORT_DEFAULT, .top = UINT64_MAX};
@@ -31,16 +33,17 @@ static const struct mt_option options[] = {
 	 .argument = "WHAT",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct maps_options, by),
-	 .choices = "object|mapping|kind",
-	 .help = "what a row is: an object (all mappings of a file, or of a use; the default), a "
-		 "mapping, or a category"},
+	 .choices = "object|mapping|kind|category",
+	 .help = "what a row is: object (all mappings of a file, or of a use; the default), "
+		 "mapping, or kind, also called category"},
 	{.name = "sort",
 	 .argument = "COLUMN",
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct maps_options, sort),
 	 .choices = "rss|pss|uss|private_dirty|shared|anon|file|swap|huge|size|count|dumped|"
 		    "address|name",
-	 .help = "largest first, or with --since what grew most; by address or name upwards "
+	 .help = "rss, pss, uss, private_dirty, shared, anon, file, swap, huge, size, count or "
+		 "dumped: largest first, or with --since what grew most; address or name: upwards "
 		 "(default rss; address with --by=mapping)"},
 	{.name = "top",
 	 .argument = "N",
@@ -64,7 +67,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct maps_options, rules),
 	 .choices = "auto|linux|android",
-	 .help = "whose categories: auto (the default) takes Android's if the text is from there"},
+	 .help = "whose categories: linux, android, or auto (the default): Android's if the text is "
+		 "from there"},
 	{.name = "raw",
 	 .kind = MT_OPTION_FLAG,
 	 .offset = offsetof(struct maps_options, raw),
@@ -90,6 +94,11 @@ static const struct mt_option options[] = {
 
 /* ---- the command ---- */
 
+static enum mt_account_by by_of(const struct maps_options *o)
+{
+	return o->by == BY_CATEGORY ? MT_ACCOUNT_KIND : (enum mt_account_by)o->by;
+}
+
 /* By what the widest row is found: what both sides tell. */
 static enum mt_account_column widest_known(const struct maps_options *o, const struct mt_subject *u)
 {
@@ -109,13 +118,13 @@ static void fill_view(const struct maps_options *o, struct mt_subject *u,
 	size_t top = (size_t)MT_MIN(o->top, (uint64_t)TOP_MAX);
 
 	if (o->sort == SORT_DEFAULT)
-		sort = o->by == MT_ACCOUNT_MAPPING && !o->since ? MT_ACCOUNT_ADDRESS
-								: widest_known(o, u);
+		sort = by_of(o) == MT_ACCOUNT_MAPPING && !o->since ? MT_ACCOUNT_ADDRESS
+								   : widest_known(o, u);
 	if (o->top == UINT64_MAX)
-		top = o->format != MT_MAPS_TEXT || o->by == MT_ACCOUNT_KIND ? 0
-		      : o->all                                              ? TOP_ALL
-		      : o->by == MT_ACCOUNT_MAPPING                         ? 0
-									    : TOP_ONE;
+		top = o->format != MT_MAPS_TEXT || by_of(o) == MT_ACCOUNT_KIND ? 0
+		      : o->all                                                 ? TOP_ALL
+		      : by_of(o) == MT_ACCOUNT_MAPPING                         ? 0
+									       : TOP_ONE;
 	mt_account_sort(&u->account, sort);
 	*v = (struct mt_maps_view){
 		.pid = u->pid,
@@ -133,8 +142,7 @@ static void fill_view(const struct maps_options *o, struct mt_subject *u,
 static int make_rows(struct mt_subject *u, struct mt_subject *old, const struct maps_options *o,
 		     struct mt_err *err)
 {
-	const struct mt_subject_rows how = {.by = (enum mt_account_by)o->by,
-					    .rules = (enum mt_vma_rules)o->rules};
+	const struct mt_subject_rows how = {.by = by_of(o), .rules = (enum mt_vma_rules)o->rules};
 	int code = o->since ? mt_subject_open_file(old, o->since, err) : 0;
 
 	if (!code && o->since && old->s.kind == MT_SMAPS_ROLLUP)

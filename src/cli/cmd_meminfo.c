@@ -69,7 +69,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct meminfo_options, sort),
 	 .choices = "rss|pss|uss|private_dirty|shared|anon|file|swap|huge|size",
-	 .help = "order of processes, largest first (default pss)"},
+	 .help = "order of processes, largest first: by rss, pss (default), uss, private_dirty, "
+		 "shared, anon, file, swap, huge or size"},
 	{.name = "top",
 	 .argument = "N",
 	 .kind = MT_OPTION_NUMBER,
@@ -82,7 +83,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct meminfo_options, rules),
 	 .choices = "auto|linux|android",
-	 .help = "whose categories: auto (the default) takes Android's if the text is from there"},
+	 .help = "whose categories: linux, android, or auto (the default): Android's if the text is "
+		 "from there"},
 	{.name = "json",
 	 .kind = MT_OPTION_SET,
 	 .offset = offsetof(struct meminfo_options, format),

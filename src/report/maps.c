@@ -115,8 +115,12 @@ static void add_level(const struct mt_maps_view *v, struct mt_buf *out)
 			mt_buf_printf(out, "%s %s, ", title_of(said[i]),
 				      mt_units_size(bytes, text));
 	}
-	mt_buf_printf(out, "%s of addresses in %" PRIu64 " mapping%s",
-		      mt_units_size(t->size_bytes, text), t->mappings, t->mappings == 1 ? "" : "s");
+	if (mt_account_has(t, MT_ACCOUNT_SIZE))
+		mt_buf_printf(out, "%s of addresses in %" PRIu64 " mapping%s",
+			      mt_units_size(t->size_bytes, text), t->mappings,
+			      t->mappings == 1 ? "" : "s");
+	else
+		mt_buf_adds(out, "size not known");
 }
 
 /* One line: how much, and where most of it is. */
@@ -352,7 +356,8 @@ void mt_maps_json_sum(struct mt_json *j, const struct mt_smaps_sum *s)
 	mt_auto(mt_buf) struct mt_buf name = {0};
 
 	mt_json_u64(j, "mappings", s->mappings);
-	mt_json_u64(j, "size_bytes", s->size_bytes);
+	if (mt_account_has(s, MT_ACCOUNT_SIZE))
+		mt_json_u64(j, "size_bytes", s->size_bytes);
 	if (mt_account_has(s, MT_ACCOUNT_USS))
 		mt_json_u64(j, "uss_bytes", mt_smaps_uss(s));
 	for (int i = 0; i < MT_SMAPS_FIELDS; i++) {
@@ -376,7 +381,10 @@ void mt_maps_csv_names(struct mt_buf *out)
 
 void mt_maps_csv_values(const struct mt_smaps_sum *s, struct mt_buf *out)
 {
-	mt_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",", s->mappings, s->size_bytes);
+	mt_buf_printf(out, "%" PRIu64 ",", s->mappings);
+	if (mt_account_has(s, MT_ACCOUNT_SIZE))
+		mt_buf_printf(out, "%" PRIu64, s->size_bytes);
+	mt_buf_addc(out, ',');
 	if (mt_account_has(s, MT_ACCOUNT_USS))
 		mt_buf_printf(out, "%" PRIu64, mt_smaps_uss(s));
 	for (int i = 0; i < MT_SMAPS_FIELDS; i++) {

@@ -40,6 +40,8 @@ const char *mt_account_column_name(enum mt_account_column column)
 
 bool mt_account_has(const struct mt_smaps_sum *s, enum mt_account_column column)
 {
+	if (column == MT_ACCOUNT_SIZE) /* a rollup has none */
+		return s->size_bytes || !s->mappings;
 	return !columns[column].needs || (s->known & columns[column].needs);
 }
 

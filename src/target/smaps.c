@@ -411,8 +411,10 @@ static void finish(struct mt_smaps *s)
 	for (size_t i = 0; i < s->count; i++) {
 		known |= s->mapping[i].sum.known;
 		s->is_android |= is_android_name(s->mapping[i].m.name);
-		if (!strcmp(s->mapping[i].m.name, "[rollup]"))
+		if (!strcmp(s->mapping[i].m.name, "[rollup]")) {
 			s->kind = MT_SMAPS_ROLLUP;
+			s->mapping[i].sum.size_bytes = 0; /* its addresses span what lies between */
+		}
 	}
 	if (known && s->kind == MT_SMAPS_MAPS)
 		s->kind = MT_SMAPS_FULL;

@@ -50,7 +50,7 @@ const char *mt_smaps_field_name(enum mt_smaps_field field);
 /* Sizes of one mapping, or the sums of several. Sums stop at UINT64_MAX. */
 struct mt_smaps_sum {
 	uint64_t mappings;
-	uint64_t size_bytes; /* of addresses */
+	uint64_t size_bytes; /* of addresses; 0 with mappings: not known, as of a rollup */
 	uint64_t bytes[MT_SMAPS_FIELDS];
 	uint32_t known; /* bit n: the text has a line for field n, in some mapping */
 };

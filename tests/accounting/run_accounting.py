@@ -235,6 +235,7 @@ def a_saved_text_says_the_same(b):
     rows = list(csv.DictReader(io.StringIO(b.good("maps", "saved", "--csv").stdout)))
     b.expect("CSV", sum(int(r["rss_bytes"]) for r in rows), saved["total"]["rss_bytes"])
     text = b.good("maps", "saved", "--by=kind").stdout.splitlines()
+    b.expect("by category", b.good("maps", "saved", "--by=category").stdout.splitlines(), text)
     b.expect("last line", text[-1].split()[-1], "TOTAL")
     b.expect_in("verdict", "Rss ", text[0])
 
@@ -619,6 +620,11 @@ def saved_sums_and_machines(b):
     stop(child.pid)
     with open("/proc/%d/smaps_rollup" % child.pid, "rb") as f:
         document = b.json("meminfo", b.write("rollup", f.read()))
+    b.expect_in("no size", ", size not known\n", b.good("maps", "rollup").stdout)
+    rows = b.json("maps", "rollup")
+    b.expect("no size", ["size_bytes" in rows["total"], "size_bytes" in rows["rows"][0], rows["total"]["rss_bytes"]],
+             [False, False, rollup(child.pid)["Rss"]])
+    b.expect("CSV", [r["size_bytes"] for r in csv.DictReader(io.StringIO(b.good("maps", "rollup", "--csv").stdout))], [""])
     b.expect("rss", document["total"]["rss_bytes"], rollup(child.pid)["Rss"])
     b.expect("no categories", ("categories" in document, document["warnings"]),
              (False, ["this is a smaps_rollup text: sums, without mappings"]))
