@@ -4,14 +4,25 @@
 #include "heap/heap.h"
 
 #include "base/search.h"
+#include "base/units.h"
 #include "heap/build.h"
 #include "heap/detect.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static int refuse(const struct mt_allocator_found *f, struct mt_err *err)
+static int refuse(const struct mt_heap_build *b, const struct mt_allocator_found *f,
+		  struct mt_err *err)
 {
+	char text[MT_UNITS_TEXT_MAX];
+	uint64_t cut_bytes = mt_image_facts(b->im)->cut_bytes;
+
+	/* what it is told by may be in the part that is missing */
+	if (cut_bytes && (!f->module || f->allocator == MT_ALLOCATOR_UNKNOWN))
+		return mt_err_set(err, -ENOTSUP,
+				  "the core file is cut: %s are missing, with memory of the C "
+				  "library, so that the allocator cannot be told",
+				  mt_units_size(cut_bytes, text));
 	if (!f->module)
 		return mt_err_set(err, -ENOTSUP, "no module of the process defines malloc");
 	if (f->allocator == MT_ALLOCATOR_UNKNOWN)
@@ -43,7 +54,7 @@ static int read_static(struct mt_heap_build *b, const struct mt_allocator_found 
 		b->h->allocator = "glibc";
 		return code;
 	}
-	return refuse(f, err);
+	return refuse(b, f, err);
 }
 
 static int read_found(struct mt_heap_build *b, const struct mt_allocator_found *f,
@@ -68,7 +79,7 @@ static int read_found(struct mt_heap_build *b, const struct mt_allocator_found *
 			return read_static(b, f, err);
 		MT_FALLTHROUGH;
 	default:
-		return refuse(f, err);
+		return refuse(b, f, err);
 	}
 }
 

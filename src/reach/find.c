@@ -12,6 +12,7 @@
 #include "core/cc.h"
 #include "core/sys.h"
 #include "reach/absent.h"
+#include "target/image_core.h"
 
 #include <errno.h>
 #include <string.h>
@@ -27,7 +28,7 @@ struct maker {
 	struct mt_image *im;
 	const struct mt_find_input *in;
 	struct mt_find *f;
-	struct mt_ranges heap, own, in_use, absent;
+	struct mt_ranges heap, own, in_use, absent, missing;
 	uint32_t *held; /* owned */
 	size_t held_count, held_capacity, capacity;
 };
@@ -38,6 +39,7 @@ static void maker_done(struct maker *m)
 	mt_ranges_done(&m->own);
 	mt_ranges_done(&m->in_use);
 	mt_ranges_done(&m->absent);
+	mt_ranges_done(&m->missing);
 	free(m->held);
 }
 MT_AUTO_DEFINE_INPLACE(maker, struct maker, maker_done)
@@ -352,6 +354,20 @@ static size_t read_memory(void *context, uint64_t address, void *to, size_t byte
 	return done;
 }
 
+/* A core file may tell of any number of addresses that it does not hold. */
+static int find_missing(struct maker *m)
+{
+	size_t count;
+	const struct mt_mapping *map = mt_image_mappings(m->im, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (mt_ranges_add(&m->missing, map[i].start + mt_core_known_bytes(m->im, i),
+				  map[i].end))
+			return -ENOMEM;
+	mt_ranges_tidy(&m->missing);
+	return 0;
+}
+
 static int find_roots(struct maker *m)
 {
 	const struct mt_image_facts *facts = mt_image_facts(m->im);
@@ -374,6 +390,10 @@ static int find_roots(struct maker *m)
 	mt_ranges_tidy(&m->own);
 	in.own = m->own.item;
 	in.owns = m->own.count;
+	if (find_missing(m))
+		return -ENOMEM;
+	in.missing = m->missing.item;
+	in.missings = m->missing.count;
 	in.mapping = mt_image_mappings(m->im, &in.mappings);
 	in.thread = mt_image_threads(m->im, &in.threads);
 	in.module = mt_image_modules(m->im, &in.modules);
@@ -431,6 +451,7 @@ static int make(struct maker *m, struct mt_err *err)
 	in.held = m->held;
 	in.held_count = m->held_count;
 	code = mt_mark_run(&in, &f->mark, err);
+	f->mark.skipped_bytes += f->roots.missing_bytes;
 	if (!code && fold(f))
 		code = mt_err_no_memory(err);
 	return code;

@@ -88,8 +88,13 @@ static int commit(struct finder *f, enum mt_roots_kind kind, struct mt_ranges *s
 	if (mt_ranges_subtract(set, f->unreadable.item, f->unreadable.count) ||
 	    mt_ranges_subtract(set, never->item, never->count) ||
 	    mt_ranges_subtract(set, f->taken.item, f->taken.count) ||
-	    add_all(&f->taken, set->item, set->count) || add_all(to, set->item, set->count))
+	    add_all(&f->taken, set->item, set->count))
 		code = -ENOMEM;
+	f->roots->missing_bytes += mt_ranges_bytes(set);
+	if (mt_ranges_subtract(set, f->in->missing, f->in->missings) ||
+	    add_all(to, set->item, set->count))
+		code = -ENOMEM;
+	f->roots->missing_bytes -= mt_ranges_bytes(set);
 	f->roots->bytes[kind] += mt_ranges_bytes(set);
 	mt_ranges_tidy(&f->taken);
 	mt_ranges_done(set);

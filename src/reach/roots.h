@@ -39,6 +39,8 @@ struct mt_roots_input {
 	size_t in_uses;
 	const struct mt_range *own; /* structures of the allocator, and what is the tracker's */
 	size_t owns;
+	const struct mt_range *missing; /* that a core file should hold, and does not */
+	size_t missings;
 	bool is_strict; /* none of MT_ROOTS_CODE and MT_ROOTS_OTHER */
 };
 
@@ -46,6 +48,7 @@ struct mt_roots {
 	struct mt_ranges range;         /* tidy; all but code */
 	struct mt_ranges code;          /* tidy */
 	uint64_t bytes[MT_ROOTS_KINDS]; /* each address counts once, for the first kind */
+	uint64_t missing_bytes;         /* would be in them, but are missing */
 	uint64_t *value;                /* owned: words of registers */
 	size_t values;
 	uint32_t missing_threads; /* whose stack is scanned as a whole, and no registers */

@@ -148,6 +148,20 @@ uint64_t mt_core_held_bytes(const struct mt_image *im, size_t mapping)
 	return im->core ? im->core->part[mapping].bytes : 0;
 }
 
+uint64_t mt_core_known_bytes(const struct mt_image *im, size_t mapping)
+{
+	const struct mt_mapping *m = &im->mapping[mapping];
+	const struct part *p = im->core ? &im->core->part[mapping] : NULL;
+	uint64_t bytes = m->end - m->start, end;
+
+	if (!p)
+		return bytes;
+	if (!p->file)
+		return p->bytes;
+	end = MT_ALIGN_UP(p->file->bytes, im->facts.page_bytes);
+	return MT_MAX(p->bytes, MT_MIN(bytes, end > m->offset ? end - m->offset : 0));
+}
+
 /* ---- notes ---- */
 
 static int add_thread(struct mt_image *im, const uint8_t *data)

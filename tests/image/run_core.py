@@ -7,15 +7,21 @@ Core files of real programs, by the kernel and by gdb: they say what the process
 """
 import os
 import re
+import resource
 import shutil
+import struct
 import subprocess
 import sys
+import time
 
 import run_image # says where cases is
 import cases
 import cores
 from cases import Skip, test
 from run_image import TIMEOUT_S, wait_for_pause
+
+MEMORY_BYTES = 1 << 30 # of addresses, for hostile files
+SECONDS = 5
 
 cases.TESTS.clear() # those of run_image
 
@@ -134,6 +140,52 @@ def leaks_refuses_what_it_cannot_search(b):
         b.same(done.stdout, "", "what it says of %s" % path)
         b.same(len(done.stderr.splitlines()), 1, "lines of %r" % done.stderr)
         b.check(words in done.stderr, "%s: %s" % (path, done.stderr))
+
+
+def enlarge_segments(core, memory_bytes, path):
+    """The same file whose writable segments claim so much memory, one after the other: (index, path) of each."""
+    with open(core, "rb") as f:
+        head = bytearray(f.read())
+    offset, count = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<H", head, 56)[0]
+    for i in range(count):
+        at = offset + 56 * i
+        kind, flags, _, address, _, in_file = struct.unpack_from("<IIQQQQ", head, at)
+        if kind != 1 or not flags & 2 or not in_file or address >> 47:
+            continue
+        changed = bytearray(head)
+        struct.pack_into("<Q", changed, at + 40, memory_bytes)
+        with open(path, "wb") as f:
+            f.write(changed)
+        yield i, path
+
+
+@test
+def addresses_that_a_core_does_not_hold_cost_nothing(b):
+    core = cores.by_kernel(b.dir, start_known(b))
+    whole, searched = memtrack(b, "leaks", core), 0
+    b.check("could not be read" not in whole.stdout, whole.stdout)
+    is_sanitized = not os.path.exists(b.build + "/libmemtrack.so") # needs address space without end
+    limit = None if is_sanitized else lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    for memory_bytes in (1 << 40, 1 << 52, 1 << 63):
+        for i, path in enlarge_segments(core, memory_bytes, b.dir + "/large"):
+            start = time.monotonic()
+            done = subprocess.run([b.build + "/memtrack", "leaks", "--no-cache", path], capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, check=False, cwd=b.dir, preexec_fn=limit)
+            what = "segment %d of %d bytes: %s" % (i, memory_bytes, done.stderr)
+            b.check(time.monotonic() - start < SECONDS, "too slow: " + what)
+            b.check("allocate memory" not in done.stderr and done.returncode in (0, 1), what)
+            if "can be reached" in done.stdout:
+                b.check(re.search(r"\d{13,} bytes could not be read", done.stdout), "not counted: " + what + done.stdout)
+                searched += 1
+    b.check(searched, "no file was searched")
+
+
+@test
+def allocators_says_that_a_core_is_cut(b):
+    core = cores.by_kernel(b.dir, start_known(b))
+    os.truncate(core, os.path.getsize(core) // 20)
+    done = memtrack(b, "allocators", core, status=1)
+    b.check("is not known" not in done.stderr and "the core file is cut: " in done.stderr, done.stderr)
 
 
 # ---- memtrack read ----
