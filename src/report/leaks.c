@@ -94,6 +94,16 @@ static void tell_limits(const struct mt_leaks_report *r, struct sentences *s)
 			      f->mark.skipped_bytes);
 		end_sentence(s);
 	}
+	if (r->facts->apart_bytes) {
+		char size[MT_UNITS_TEXT_MAX];
+
+		mt_buf_printf(&s->text,
+			      "%s that the process keeps from its children (MADV_DONTFORK, "
+			      "MADV_WIPEONFORK) are not in the copy, and were not read: what only "
+			      "they point to counts as lost",
+			      mt_units_size(r->facts->apart_bytes, size));
+		end_sentence(s);
+	}
 	if (f->left_out_bytes) {
 		char size[MT_UNITS_TEXT_MAX];
 

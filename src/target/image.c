@@ -50,6 +50,7 @@ void mt_image_close(struct mt_image *im)
 	if (im->mem_fd >= 0)
 		close(im->mem_fd);
 	free(im->window);
+	free(im->apart);
 	mt_map_done(&im->unreadable_pages);
 	pthread_mutex_destroy(&im->lock);
 	mt_arena_free(im->arena);

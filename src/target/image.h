@@ -84,6 +84,7 @@ struct mt_image_facts {
 	uint64_t stop_ns;          /* how long the process stood still, up to now; 0: it did not */
 	uint64_t cut_bytes;        /* CORE: that the file should hold, and does not */
 	uint64_t unreadable_bytes; /* of mappings that should be readable, as far as was noticed */
+	uint64_t apart_bytes;      /* COPY: memory that the copy lacks, and that was not read */
 	/* COPY: minor faults of the process since it runs on: what the copy costs it, and its own
 	 */
 	uint64_t faults_since;

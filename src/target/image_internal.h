@@ -18,6 +18,7 @@ struct mt_image;
 struct mt_keeper;
 struct mt_core;
 struct mt_image_absent;
+struct mt_image_apart;
 
 /* Where bytes come from. */
 struct mt_image_ops {
@@ -70,6 +71,9 @@ struct mt_image {
 	struct mt_image_absent *absent; /* LIVE: pages that are not there; NULL: all are read */
 	struct mt_keeper *keeper;
 	uint64_t began_ns, faults_then;
+	struct mt_image_apart *apart; /* owned; sorted: what the copy lacks */
+	size_t apart_count, apart_cap;
+	uint64_t apart_taken; /* bytes */
 
 	struct mt_core *core;
 };

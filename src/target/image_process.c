@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "core/cc.h"
 #include "target/image_absent.h"
+#include "target/image_apart.h"
 #include "target/image_internal.h"
 #include "target/image_keeper.h"
 
@@ -68,6 +69,19 @@ static ssize_t read_part(struct mt_image *im, uint64_t address, void *to, size_t
 	return im->mem_fd >= 0 ? read_by_file(im, address, to, bytes) : -1;
 }
 
+/* What the copy lacks, or a part up to where that begins. */
+static ssize_t read_here_or_there(struct mt_image *im, uint64_t address, void *to, size_t bytes)
+{
+	uint64_t next;
+	const struct mt_image_apart *apart = mt_image_apart_of(im, address, &next);
+
+	if (!apart)
+		return read_part(im, address, to, (size_t)MT_MIN((uint64_t)bytes, next - address));
+	bytes = (size_t)MT_MIN((uint64_t)bytes, apart->end - address);
+	memcpy(to, apart->data + (address - apart->start), bytes);
+	return (ssize_t)bytes;
+}
+
 /* Parts that end early are tried on: the first page that cannot be read ends it. */
 static size_t read_process(struct mt_image *im, uint64_t address, void *to, size_t bytes)
 {
@@ -82,7 +96,7 @@ static size_t read_process(struct mt_image *im, uint64_t address, void *to, size
 			n = (ssize_t)mt_image_absent_read(im->absent, im, address + done, at,
 							  &want);
 		if (!n)
-			n = read_part(im, address + done, at, want);
+			n = read_here_or_there(im, address + done, at, want);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -228,42 +242,6 @@ static int list_threads(struct mt_image *im)
 	return 0;
 }
 
-/* Whether a line of smaps is the head of a mapping, and where that begins. */
-static bool is_head(const char *line, uint64_t *ret_start)
-{
-	size_t digits = strspn(line, "0123456789abcdef");
-
-	if (!digits || line[digits] != '-')
-		return false;
-	*ret_start = strtoull(line, NULL, 16);
-	return true;
-}
-
-/* Mappings that a copy has without their bytes: those that a fork wipes (VmFlags "wf"). */
-static void mark_wiped(struct mt_image *im)
-{
-	mt_auto(free) char *text = NULL;
-	struct mt_mapping *m = im->mapping, *end = m + im->mapping_count;
-	size_t len;
-
-	if (read_proc(im->read_pid, "smaps", MAPS_BYTES_MAX, &text, &len))
-		return;
-	for (char *line = text, *next; line && m < end; line = next) {
-		uint64_t start;
-
-		next = strchr(line, '\n');
-		if (next)
-			*next++ = 0;
-		if (is_head(line, &start)) {
-			while (m < end && m->start < start)
-				m++;
-		} else if (!strncmp(line, "VmFlags:", 8) && strstr(line, " wf") && m->in_image) {
-			m->in_image = false;
-			im->facts.unreadable_bytes += m->end - m->start;
-		}
-	}
-}
-
 /* ---- opening ---- */
 
 /* Stops the process, or makes its copy; the tables of threads. */
@@ -308,7 +286,7 @@ static int open_process(struct mt_image *im, enum mt_image_source wanted, struct
 	else if (!code)
 		code = mt_image_remember(im);
 	if (im->facts.source == MT_IMAGE_COPY && !code)
-		mark_wiped(im);
+		code = mt_image_take_apart(im);
 	if (!code)
 		code = mt_image_find_modules(im);
 	return code ? mt_image_refuse(im->facts.pid, code, err) : 0;

@@ -425,6 +425,26 @@ def what_a_sampled_program_lost_is_estimated_by_call_site(b):
 
 
 @test
+def much_memory_that_is_not_for_children_is_told(b):
+    source = os.path.join(b.dir, "much.c")
+    with open(source, "w", encoding="ascii") as f:
+        f.write("#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n"
+                "int main(void) { char c; size_t bytes = (size_t)100 << 20;\n"
+                "void **p = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);\n"
+                "if (p == MAP_FAILED || madvise(p, bytes, MADV_DONTFORK)) return 4;\n"
+                'if (write(1, "ready 0 0\\n", 10) != 10) return 3; while (read(0, &c, 1) > 0); return 0; }\n')
+    plain, b.scenarios = b.scenarios, b.compile(source, "much")
+    try:
+        with Process(b, "x") as p:
+            found = b.found(p)
+            b.expect("warnings", [w.split(" that")[0] for w in found["warnings"]], ["100 MiB"])
+            b.expect("what they mean", all("what only they point to counts as lost" in w for w in found["warnings"]), True)
+            b.expect("status", p.goes_on(), 0)
+    finally:
+        b.scenarios = plain
+
+
+@test
 def wrong_operands_are_told(b):
     for operand in ("nobody-has-this", "name:nobody-has-this", "999999999"):
         done = b.leaks(operand)

@@ -260,6 +260,27 @@ static NOINLINE void in_shared_mapping(void)
 	pool[100] = block(256);
 }
 
+/* A mapping that is as large as wanted, and not for children. */
+static NOINLINE void **kept_from_children(size_t bytes, int advice)
+{
+	void **pool = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (pool == MAP_FAILED || madvise(pool, bytes, advice))
+		_exit(4);
+	return pool;
+}
+
+static NOINLINE void in_memory_not_for_children(void)
+{
+	kept_from_children(1 << 16, MADV_DONTFORK)[5000] = block(256);
+}
+
+static NOINLINE void in_memory_wiped_for_children(void)
+{
+	kept_from_children(1 << 20, MADV_WIPEONFORK)[70000] = block(256);
+}
+
 /* ---- threads ---- */
 
 static pthread_barrier_t barrier;
@@ -694,6 +715,8 @@ static const struct scenario {
 	{"of_no_bytes", of_no_bytes},
 	{"in_pool", in_pool},
 	{"in_shared_mapping", in_shared_mapping},
+	{"in_memory_not_for_children", in_memory_not_for_children},
+	{"in_memory_wiped_for_children", in_memory_wiped_for_children},
 	{"on_threads_stack", on_threads_stack},
 	{"in_threads_local", in_threads_local},
 	{"in_key", in_key},
