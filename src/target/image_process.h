@@ -36,6 +36,9 @@ void mt_image_parse_status(const char *text, struct mt_image_status *ret_status)
  */
 int mt_image_refuse(pid_t pid, int code, struct mt_err *err);
 
+/* -ESRCH with *err, which names a living thread, if the main thread alone has ended; else 0. */
+int mt_image_refuse_headless(pid_t pid, struct mt_err *err);
+
 /* Minor faults of a process so far, 0 when that is not known. */
 uint64_t mt_image_faults(pid_t pid);
 

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/lines.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -103,11 +104,51 @@ static uint64_t yama_scope(void)
 	return strtoull(text, NULL, 10);
 }
 
+/* A thread that still has the memory of a process whose main thread has ended, or 0. */
+static pid_t living_thread(pid_t pid)
+{
+	struct mt_image_status s;
+	char path[64];
+	pid_t found = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = opendir(path);
+	if (!d)
+		return 0;
+	for (struct dirent *e; !found && (e = readdir(d));) {
+		pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
+
+		if (tid > 0 && tid != pid && !mt_image_read_status(pid, tid, &s) && s.has_memory)
+			found = tid;
+	}
+	closedir(d);
+	return found;
+}
+
+int mt_image_refuse_headless(pid_t pid, struct mt_err *err)
+{
+	struct mt_image_status s;
+	pid_t tid;
+
+	if (mt_image_read_status(pid, 0, &s) || s.has_memory || s.state != 'Z')
+		return 0;
+	tid = living_thread(pid);
+	return tid ? mt_err_set(err, -ESRCH,
+				"the main thread of process %d has ended, and others run on: its "
+				"memory cannot be looked at by this number; use that of another "
+				"thread, %d",
+				(int)pid, (int)tid)
+		   : 0;
+}
+
 /* Rules that hold whatever the call said. 0: none of them. */
 static int refuse_kind(pid_t pid, const struct mt_image_status *s, struct mt_err *err)
 {
 	if (pid == getpid())
 		return mt_err_set(err, -EINVAL, "process %d is memtrack itself", (int)pid);
+	if (mt_image_refuse_headless(pid, err))
+		return -ESRCH;
 	if (s->state == 'Z' || s->state == 'X')
 		return mt_err_set(err, -ESRCH,
 				  "process %d has ended: its memory is gone, and only its parent "

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "target/image_process.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -512,6 +513,8 @@ int mt_smaps_text(pid_t pid, enum mt_smaps_kind kind, char **ret_text, size_t *r
 	if (!*ret_len) {
 		free(*ret_text);
 		*ret_text = NULL;
+		if (mt_image_refuse_headless(pid, err))
+			return -ESRCH;
 		return mt_err_set(err, -ESRCH,
 				  "process %d has no memory of its own: it has ended, or belongs "
 				  "to the kernel",

@@ -445,6 +445,34 @@ def much_memory_that_is_not_for_children_is_told(b):
 
 
 @test
+def a_main_thread_that_has_ended_is_told(b):
+    source = os.path.join(b.dir, "headless.c")
+    with open(source, "w", encoding="ascii") as f:
+        f.write("#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
+                'static void *wait_here(void *p) { char c; if (write(1, "ready 0 0\\n", 10) != 10) exit(3);\n'
+                "while (read(0, &c, 1) > 0); exit(0); }\n"
+                "int main(void) { pthread_t t; if (pthread_create(&t, 0, wait_here, 0)) return 4; pthread_exit(0); }\n")
+    plain, b.scenarios = b.scenarios, b.compile(source, "headless")
+    try:
+        with Process(b, "x") as p:
+            for _ in range(1000):
+                with open("/proc/%d/status" % p.pid, encoding="utf-8") as f:
+                    if "State:\tZ" in f.read():
+                        break
+                time.sleep(0.01)
+            other = [t for t in os.listdir("/proc/%d/task" % p.pid) if t != str(p.pid)]
+            for command in ("leaks", "allocators", "maps", "meminfo", "triage"):
+                done = subprocess.run([b.memtrack, command, str(p.pid)], env=b.env, capture_output=True, text=True,
+                                      timeout=TIMEOUT_S, check=False)
+                refusal(b, command, done, "the main thread of process %d has ended, and others run on" % p.pid)
+                b.expect("%s: the other thread: %r" % (command, done.stderr), done.stderr.endswith(" %s\n" % other[0]), True)
+            b.expect("by the other thread", b.leaks(other[0]).returncode, 0)
+            b.expect("status", p.goes_on(), 0)
+    finally:
+        b.scenarios = plain
+
+
+@test
 def wrong_operands_are_told(b):
     for operand in ("nobody-has-this", "name:nobody-has-this", "999999999"):
         done = b.leaks(operand)
