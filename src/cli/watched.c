@@ -146,15 +146,34 @@ static char *caller_of(const struct naming *n, uint32_t node)
 	return function_of(n, n->profile->node[node].parent);
 }
 
+/* Who wrote `new`: operator new of the C++ library, which calls malloc, names nobody. */
+static uint32_t behind_new(const struct naming *n, uint32_t node)
+{
+	static const char operator_new[] = "operator new";
+	struct mt_name name[MT_NAMES_MAX];
+
+	for (;;) {
+		uint32_t up = n->profile->node[node].parent;
+		uint32_t count = node ? mt_names_frames(&n->loaded.names, n->profile, node, name,
+							MT_NAMES_MAX)
+				      : 0;
+
+		if (count != 1 || !name[0].function || !n->profile->node[up].depth ||
+		    strncmp(name[0].function, operator_new, strlen(operator_new)) != 0)
+			return node;
+		node = up;
+	}
+}
+
 static int add_name(struct mt_site_names *to, const struct naming *n, uint32_t site)
 {
 	const struct mt_profile_site *s = &n->profile->site[site];
-	uint32_t top = mt_callstack_top(n->profile, s->node);
+	uint32_t top = mt_callstack_top(n->profile, s->node), shown = behind_new(n, top);
 	struct mt_site_name name = {
 		.site = site,
-		.function = function_of(n, top),
-		.place = place_of(n, top),
-		.caller = caller_of(n, top),
+		.function = function_of(n, shown),
+		.place = place_of(n, shown),
+		.caller = caller_of(n, shown),
 		.call = mt_words_call(s->call),
 		.callstack_hash = n->hash[top],
 	};

@@ -14,7 +14,7 @@
 /* How a call site is called. Strings are owned and never NULL. */
 struct mt_site_name {
 	uint32_t site;
-	char *function; /* innermost of the program, or module+0xoffset */
+	char *function; /* innermost but operator new, or module+0xoffset */
 	char *place;    /* "file:line", "" not known */
 	char *caller;   /* "" not known */
 	const char *call;

@@ -190,6 +190,25 @@ def a_tracked_process_names_its_call_site(b):
     b.expect_in("text", "tracked in mode full", b.triage(pid, "--for=200ms"))
 
 
+NEW = """
+#include <cstdio>
+#include <unistd.h>
+static char *volatile last;
+__attribute__((noinline)) void take_order() { for (int i = 0; i < 50; i++) last = new char[300]; }
+int main() { printf("%d\\n", getpid()); fflush(stdout); for (;;) { take_order(); usleep(5000); } }
+"""
+
+
+@test
+def a_site_of_new_is_named_by_who_wrote_new(b):
+    with open(b.dir + "/new.cc", "w", encoding="ascii") as f:
+        f.write(NEW)
+    subprocess.run(["g++", "-g", "-O1", "-w", "new.cc", "-o", "new"], cwd=b.dir, check=True)
+    child = b.start(b.memtrack, "run", "--report=none", "-o", b.dir + "/new.mtk", "--", "./new")
+    facts = b.json(int(child.stdout.readline()), "--for=1s")
+    b.expect_in("site", "take_order()  new.cc:5", facts["tracker"]["sites"][0]["site"])
+
+
 @test
 def nothing_in_the_process_changes(b):
     def state():
