@@ -195,7 +195,7 @@ NEW = """
 #include <unistd.h>
 static char *volatile last;
 __attribute__((noinline)) void take_order() { for (int i = 0; i < 50; i++) last = new char[300]; }
-int main() { printf("%d\\n", getpid()); fflush(stdout); for (;;) { take_order(); usleep(5000); } }
+int main() { alarm(20); printf("%d\\n", getpid()); fflush(stdout); for (;;) { take_order(); usleep(5000); } }
 """
 
 
