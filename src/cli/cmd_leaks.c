@@ -34,6 +34,7 @@ struct leaks_options {
 static const struct leaks_options defaults = {.top = UINT64_MAX, .stack = UINT64_MAX};
 
 enum { ROOTS_ALL, ROOTS_STRICT, ANSWER_S = 40 };
+enum { LOOKS_MAX = 3 }; /* where the heap seems to be damaged */
 enum { TAGGED_NONE, TAGGED_TOP, TAGGED_LOW, TAGGED_BOTH };
 
 static const struct mt_option options[] = {
@@ -205,16 +206,27 @@ static size_t read_contents(void *context, uint64_t address, void *to, size_t by
 	return bytes;
 }
 
+static int look(struct search *s, struct mt_err *err)
+{
+	int code = mt_leak_search_open(&s->s, err);
+
+	if (!code && s->s.note.text[0])
+		mt_complain("%s", s->s.note.text);
+	if (code)
+		return code;
+	return mt_leak_search_run(&s->s, flags_of(s->o), s->o->roots == ROOTS_STRICT, err);
+}
+
 static int find_leaks(struct search *s, struct mt_err *err)
 {
 	int code;
 
 	s->s.wants_cost = true;
-	code = mt_leak_search_open(&s->s, err);
-	if (!code && s->s.note.text[0])
-		mt_complain("%s", s->s.note.text);
-	if (!code)
-		code = mt_leak_search_run(&s->s, flags_of(s->o), s->o->roots == ROOTS_STRICT, err);
+	code = look(s, err);
+	for (int n = 1; !code && n < LOOKS_MAX && mt_leak_search_is_doubtful(&s->s); n++) {
+		mt_leak_search_again(&s->s);
+		code = look(s, err);
+	}
 	if (!code && s->o->contents && copy_contents(s))
 		code = mt_err_no_memory(err);
 	if (!code)

@@ -58,7 +58,7 @@ int mt_leak_search_open(struct mt_leak_search *s, struct mt_err *err)
 	struct mt_profile *after = NULL;
 	int code = 0;
 
-	if (s->pid && s->wants_cost)
+	if (s->pid && s->wants_cost && !s->earlier_stop_ns) /* we are small then */
 		mt_copy_cost_measure(&s->cost);
 	if (s->state && s->pid && !s->is_quiet)
 		code = mt_mtk_read_addresses(s->state, &before, err);
@@ -103,9 +103,35 @@ int mt_leak_search_run(struct mt_leak_search *s, uint32_t flags, bool is_strict,
 	return mt_image_is_there(s->im, NULL) ? mt_image_is_there(s->im, err) : code;
 }
 
+bool mt_leak_search_is_doubtful(const struct mt_leak_search *s)
+{
+	return s->pid && s->find.heap.damages_in_all &&
+	       mt_image_facts(s->im)->source == MT_IMAGE_COPY;
+}
+
+void mt_leak_search_again(struct mt_leak_search *s)
+{
+	struct mt_leak_search fresh = {
+		.pid = s->pid,
+		.core = s->core,
+		.state = s->state,
+		.on_image = s->on_image,
+		.context = s->context,
+		.wants_cost = s->wants_cost,
+		.cost = s->cost,
+		.is_quiet = s->is_quiet,
+		.earlier_stop_ns = s->earlier_stop_ns + mt_image_facts(s->im)->stop_ns,
+	};
+
+	s->state = NULL;
+	mt_leak_search_done(s);
+	*s = fresh;
+}
+
 void mt_leak_search_let_go(struct mt_leak_search *s)
 {
 	s->facts = *mt_image_facts(s->im);
+	s->facts.stop_ns += s->earlier_stop_ns;
 	s->facts.program = "";
 	if (s->wants_cost)
 		mt_copy_cost_count(&s->cost, &s->facts);

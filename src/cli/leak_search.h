@@ -18,7 +18,8 @@ struct mt_leak_search {
 	bool wants_cost; /* of the copy: measured and counted, in `cost` */
 	bool is_quiet; /* nothing is allocated or freed meanwhile: it has one thread, which waits */
 	struct mt_image *im;
-	struct mt_image_facts facts; /* when all was read */
+	struct mt_image_facts facts; /* when all was read; stop_ns: of all looks together */
+	uint64_t earlier_stop_ns;    /* of the looks before, see mt_leak_search_again() */
 	struct mt_copy_cost cost;
 	struct mt_err note;     /* with a text: why no copy could be made, or what a core lacks */
 	struct mt_known *known; /* owned */
@@ -41,6 +42,15 @@ int mt_leak_search_open(struct mt_leak_search *s, struct mt_err *err);
 /* Fills s->find; flags: enum mt_mark_flags. 0 or a negative errno value with *err. */
 int mt_leak_search_run(struct mt_leak_search *s, uint32_t flags, bool is_strict,
 		       struct mt_err *err);
+
+/*
+ * Whether another look is worth it: in the copy of a process that runs, what seems to be damage of
+ * the heap may be a thread in the middle of a change.
+ */
+bool mt_leak_search_is_doubtful(const struct mt_leak_search *s);
+
+/* Forgets what was found, and is as before mt_leak_search_open(). */
+void mt_leak_search_again(struct mt_leak_search *s);
 
 /*
  * Tells the profile what the search found of each of its blocks, and in profile.look when and how.

@@ -425,6 +425,17 @@ def what_a_sampled_program_lost_is_estimated_by_call_site(b):
 
 
 @test
+def what_looks_damaged_once_is_looked_at_again(b):
+    if b.libc != "glibc" or b.preload:
+        raise Missing("the damage is to a heap of glibc's")
+    program = b.compile("heals.c", "heals")
+    for name, unreliable in ("heals", 0), ("stays", 1):
+        with Process(b, name, program=program) as p:
+            found = b.found(p)
+            b.expect(name, sum("unreliable" in w for w in found["warnings"]), unreliable)
+
+
+@test
 def much_memory_that_is_not_for_children_is_told(b):
     source = os.path.join(b.dir, "much.c")
     with open(source, "w", encoding="ascii") as f:
