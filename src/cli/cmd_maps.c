@@ -67,8 +67,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct maps_options, rules),
 	 .choices = "auto|linux|android",
-	 .help = "whose categories: linux, android, or auto (the default): Android's if the text is "
-		 "from there"},
+	 .help = "whose categories: linux, android, or auto (the default): Android's if the text "
+		 "is from there"},
 	{.name = "raw",
 	 .kind = MT_OPTION_FLAG,
 	 .offset = offsetof(struct maps_options, raw),

@@ -83,8 +83,8 @@ static const struct mt_option options[] = {
 	 .kind = MT_OPTION_CHOICE,
 	 .offset = offsetof(struct meminfo_options, rules),
 	 .choices = "auto|linux|android",
-	 .help = "whose categories: linux, android, or auto (the default): Android's if the text is "
-		 "from there"},
+	 .help = "whose categories: linux, android, or auto (the default): Android's if the text "
+		 "is from there"},
 	{.name = "json",
 	 .kind = MT_OPTION_SET,
 	 .offset = offsetof(struct meminfo_options, format),
