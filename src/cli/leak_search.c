@@ -92,7 +92,7 @@ int mt_leak_search_run(struct mt_leak_search *s, uint32_t flags, bool is_strict,
 	};
 	struct mt_range own = {0};
 	struct mt_state_header h;
-	int code;
+	int code, gone;
 
 	if (s->state && !mt_mtk_read_header(s->state, &h, NULL) && h.arena_bytes) {
 		own = (struct mt_range){h.arena_address, h.arena_address + h.arena_bytes};
@@ -100,7 +100,8 @@ int mt_leak_search_run(struct mt_leak_search *s, uint32_t flags, bool is_strict,
 		in.owns = own.start < own.end;
 	}
 	code = mt_find_run(s->im, &in, &s->find, err);
-	return mt_image_is_there(s->im, NULL) ? mt_image_is_there(s->im, err) : code;
+	gone = mt_image_is_there(s->im, err);
+	return gone ? gone : code;
 }
 
 bool mt_leak_search_is_doubtful(const struct mt_leak_search *s)

@@ -119,15 +119,13 @@ static int make_core_account(struct mt_subject *u, const struct mt_subject_rows 
 		.sp_count = count,
 		.java_start = u->process.java.start,
 		.java_end = u->process.java.end,
-		.heap = u->heap.range,
-		.heaps = u->heap.count,
-		.heap_what = u->heap.allocator,
 		.read = read_core,
 		.context = u->core,
 	};
 
 	if (!sp)
 		return mt_err_no_memory(err);
+	mt_heap_ranges_give(&u->heap, &f);
 	for (size_t i = 0; i < count; i++)
 		sp[i] = t[i].sp;
 	return make_account(u, how, &f, err);

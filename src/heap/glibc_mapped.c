@@ -6,7 +6,7 @@
  */
 
 #include "heap/glibc.h"
-#include "heap/present.h"
+#include "target/pagemap.h"
 
 #include "base/alloc.h"
 
@@ -22,7 +22,7 @@ struct candidate {
 
 struct search {
 	struct mt_glibc *g;
-	struct mt_present present;
+	struct mt_pagemap present;
 	uint64_t page, bytes;    /* of all that were found */
 	struct candidate *found; /* owned */
 	size_t count, capacity;
@@ -136,13 +136,13 @@ static uint64_t look_at(struct search *s, uint64_t page, uint64_t limit)
 
 static void search(struct search *s, const struct mt_mapping *m)
 {
-	uint64_t at = mt_present_next(&s->present, m->start, m->end);
+	uint64_t at = mt_pagemap_next(&s->present, m->start, m->end);
 
 	while (at < m->end && !has_all(s)) {
 		const struct mt_heap_range *r = mt_heap_range_of(s->g->b, at);
 		uint64_t end = r ? MT_ALIGN_UP(r->end, s->page) : look_at(s, at, m->end);
 
-		at = mt_present_next(&s->present, MT_MAX(end, at + s->page), m->end);
+		at = mt_pagemap_next(&s->present, MT_MAX(end, at + s->page), m->end);
 	}
 }
 
@@ -182,11 +182,11 @@ void glibc_find_mapped(struct mt_glibc *g)
 		return;
 	}
 	mt_heap_sort_ranges(g->b);
-	mt_present_open(&s.present, mt_image_facts(g->b->im));
+	mt_pagemap_open_image(&s.present, g->b->im);
 	for (size_t i = 0; i < count && !has_all(&s); i++)
 		if (can_hold(&m[i]))
 			search(&s, &m[i]);
-	mt_present_close(&s.present);
+	mt_pagemap_close(&s.present);
 	take_all(&s);
 	free(s.found);
 }

@@ -6,7 +6,7 @@
  */
 
 #include "heap/glibc.h"
-#include "heap/present.h"
+#include "target/pagemap.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -90,12 +90,12 @@ static bool search_mapping(struct mt_glibc *g, const struct mt_mapping *m)
 {
 	const uint64_t page = g->b->page_bytes;
 	const struct glibc_arena *a = &g->arenas[0];
-	mt_auto(mt_present) struct mt_present present;
+	mt_auto(mt_pagemap) struct mt_pagemap present;
 	bool has_top = false;
 
-	mt_present_open(&present, mt_image_facts(g->b->im));
+	mt_pagemap_open_image(&present, g->b->im);
 	for (uint64_t at = m->start; at < m->end && g->tries;
-	     at = mt_present_next(&present, at + page, m->end)) {
+	     at = mt_pagemap_next(&present, at + page, m->end)) {
 		const struct mt_heap_range *r = mt_heap_range_of(g->b, at);
 		struct glibc_segment s = {
 			.start = at, .limit = mt_heap_run_end(g->b, at), .arena = 0};

@@ -89,7 +89,7 @@ static int read_heap(struct mt_image *im, bool ranges_only, struct mt_heap *ret_
 	mt_auto(mt_heap_build) struct mt_heap_build b = {0};
 	struct mt_allocator_found found;
 	struct mt_heap h;
-	int code;
+	int code, gone;
 
 	if (mt_heap_build_init(&b, im, &h))
 		return mt_err_no_memory(err);
@@ -98,8 +98,9 @@ static int read_heap(struct mt_image *im, bool ranges_only, struct mt_heap *ret_
 	code = read_found(&b, &found, err);
 	if (!code && mt_heap_build_finish(&b))
 		code = mt_err_no_memory(err);
-	if (mt_image_is_there(im, NULL))
-		code = mt_image_is_there(im, err);
+	gone = mt_image_is_there(im, err);
+	if (gone)
+		code = gone;
 	if (code)
 		mt_heap_done(&h);
 	else

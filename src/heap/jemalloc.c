@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/search.h"
-#include "heap/present.h"
+#include "target/pagemap.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -60,7 +60,7 @@ struct block {
 
 struct jemalloc {
 	struct mt_heap_build *b;
-	struct mt_present present;
+	struct mt_pagemap present;
 	uint64_t root;
 	uint64_t last_own;    /* added last, see take_own() */
 	struct block *blocks; /* sorted after the walk */
@@ -148,7 +148,7 @@ static int64_t index_of_leaf(struct jemalloc *j, uint64_t leaf)
 		uint64_t entry, address;
 
 		if (!((leaf + at) & (page - 1)))
-			at = mt_present_next(&j->present, leaf + at, leaf + LEVEL_BYTES) - leaf;
+			at = mt_pagemap_next(&j->present, leaf + at, leaf + LEVEL_BYTES) - leaf;
 		if (at >= LEVEL_BYTES)
 			break;
 		if (mt_peek_u64(&j->b->peek, leaf + at, &entry))
@@ -391,7 +391,7 @@ static void walk_leaf(struct jemalloc *j, uint64_t leaf, uint64_t index)
 		int code;
 
 		if (!((leaf + at) & ((1 << PAGE_SHIFT) - 1)))
-			at = mt_present_next(&j->present, leaf + at, leaf + LEVEL_BYTES) - leaf;
+			at = mt_pagemap_next(&j->present, leaf + at, leaf + LEVEL_BYTES) - leaf;
 		if (at >= LEVEL_BYTES)
 			return;
 		address = (index << LEVEL_BITS | at / 8) << PAGE_SHIFT;
@@ -576,9 +576,9 @@ int mt_heap_read_jemalloc(struct mt_heap_build *b, const struct mt_image_module 
 	if (!j)
 		return mt_err_no_memory(err);
 	j->b = b;
-	mt_present_open(&j->present, mt_image_facts(b->im));
+	mt_pagemap_open_image(&j->present, b->im);
 	code = read_all(j, m, err);
-	mt_present_close(&j->present);
+	mt_pagemap_close(&j->present);
 	free(j->blocks);
 	free(j);
 	return code;

@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/search.h"
-#include "heap/present.h"
+#include "target/pagemap.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -84,7 +84,7 @@ struct segment {
 struct mimalloc {
 	struct mt_heap_build *b;
 	const struct mt_image_module *module;
-	struct mt_present present;
+	struct mt_pagemap present;
 	uint64_t main_heap, cookie;
 	struct segment *segments;
 	size_t segment_count, segment_cap;
@@ -420,7 +420,7 @@ static uint64_t written_bytes(struct mimalloc *m, uint64_t from, uint64_t to)
 	uint64_t bytes = 0;
 
 	for (uint64_t at = MT_ALIGN_UP(from, page); at < to; at += page) {
-		at = mt_present_next(&m->present, at, to);
+		at = mt_pagemap_next(&m->present, at, to);
 		if (at < to)
 			bytes += page;
 	}
@@ -659,9 +659,9 @@ int mt_heap_read_mimalloc(struct mt_heap_build *b, const struct mt_image_module 
 		return mt_err_no_memory(err);
 	m->b = b;
 	m->module = module;
-	mt_present_open(&m->present, mt_image_facts(b->im));
+	mt_pagemap_open_image(&m->present, b->im);
 	code = read_all(m, err);
-	mt_present_close(&m->present);
+	mt_pagemap_close(&m->present);
 	mt_map_done(&m->heaps);
 	mt_map_done(&m->owners);
 	mt_map_done(&m->delayed);

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/search.h"
-#include "heap/present.h"
+#include "target/pagemap.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -88,7 +88,7 @@ struct block {
 struct tcmalloc {
 	struct mt_heap_build *b;
 	const struct mt_image_module *module;
-	struct mt_present present;
+	struct mt_pagemap present;
 	uint64_t root, central, first_cache;
 	struct classes classes;
 	struct block *blocks; /* small ones, by address */
@@ -148,7 +148,7 @@ static uint64_t next_written(struct tcmalloc *t, uint64_t leaf, uint64_t at)
 {
 	if ((leaf + at) & (OS_PAGE_BYTES - 1))
 		return at;
-	return mt_present_next(&t->present, leaf + at, leaf + LEAF_BYTES) - leaf;
+	return mt_pagemap_next(&t->present, leaf + at, leaf + LEAF_BYTES) - leaf;
 }
 
 /* The index in the root of a leaf, by its first span that begins where its place says; -1: no leaf.
@@ -585,9 +585,9 @@ int mt_heap_read_tcmalloc(struct mt_heap_build *b, const struct mt_image_module 
 	t->b = b;
 	t->module = module;
 	t->tries = TRIES;
-	mt_present_open(&t->present, mt_image_facts(b->im));
+	mt_pagemap_open_image(&t->present, b->im);
 	code = read_all(t, err);
-	mt_present_close(&t->present);
+	mt_pagemap_close(&t->present);
 	free(t->blocks);
 	free(t);
 	return code;

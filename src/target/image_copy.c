@@ -53,17 +53,20 @@ int mt_copy_refuse(pid_t pid, struct mt_err *why)
 {
 	struct mt_status st;
 	char text[MT_UNITS_TEXT_MAX];
+	uint64_t room;
 
 	if (mt_status_read(pid, &st) || st.bytes[MT_STATUS_RSS_ANON] == MT_MEMORY_UNKNOWN)
 		return 0;
-	if (st.bytes[MT_STATUS_RSS_ANON] > mt_machine_room())
+	room = mt_machine_room();
+	if (st.bytes[MT_STATUS_RSS_ANON] > room)
 		return mt_err_set(why, -ENOMEM,
 				  "the machine has %s left, which a copy might use up",
-				  mt_units_size(mt_machine_room(), text));
-	if (st.bytes[MT_STATUS_RSS_ANON] > mt_cgroup_room(pid))
+				  mt_units_size(room, text));
+	room = mt_cgroup_room(pid);
+	if (st.bytes[MT_STATUS_RSS_ANON] > room)
 		return mt_err_set(why, -ENOMEM,
 				  "its control group has %s left, which a copy might use up",
-				  mt_units_size(mt_cgroup_room(pid), text));
+				  mt_units_size(room, text));
 	return 0;
 }
 

@@ -263,20 +263,17 @@ def C177_what_may_not_be_looked_at_is_refused(b):
                 'if (write(1, "ready 0 0\\n", 10) != 10) return 3; while (read(0, &c, 1) > 0);\n'
                 "return prctl(PR_GET_DUMPABLE) ? 9 : 7; }\n")
     os.chmod(b.dir, 0o755)
-    plain, b.scenarios = b.scenarios, b.compile(hidden, "hidden")
+    program = b.compile(hidden, "hidden")
     drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    try:
-        with Process(b, "x", before=drop) as p:
-            done = subprocess.run([*drop, b.memtrack, "leaks", str(p.pid)], capture_output=True, text=True, check=False,
-                                  env={k: v for k, v in b.env.items() if not k.startswith("MEMTRACK")}, timeout=TIMEOUT_S)
-            if "annot execute" in done.stderr or done.returncode == 126 or done.returncode == 127:
-                raise Missing("others may not run the build's memtrack")
-            b.expect("status", done.returncode, 1)
-            b.expect("a reason", done.stderr.startswith("memtrack: "), True)
-            b.expect("output", done.stdout, "")
-            b.expect("it goes on, not dumpable", p.goes_on(), 7)
-    finally:
-        b.scenarios = plain
+    with Process(b, "x", before=drop, program=program) as p:
+        done = subprocess.run([*drop, b.memtrack, "leaks", str(p.pid)], capture_output=True, text=True, check=False,
+                              env={k: v for k, v in b.env.items() if not k.startswith("MEMTRACK")}, timeout=TIMEOUT_S)
+        if "annot execute" in done.stderr or done.returncode == 126 or done.returncode == 127:
+            raise Missing("others may not run the build's memtrack")
+        b.expect("status", done.returncode, 1)
+        b.expect("a reason", done.stderr.startswith("memtrack: "), True)
+        b.expect("output", done.stdout, "")
+        b.expect("it goes on, not dumpable", p.goes_on(), 7)
 
 
 @test
@@ -369,18 +366,15 @@ def what_table_and_heap_say_differently_is_left_out(b):
                 "void *volatile p = malloc(2000), *volatile q = malloc(64); __libc_free(p); unseen = __libc_malloc(100);\n"
                 "__libc_free(o); if (unseen != p) return 4; p = q = malloc(777); o = p = q = 0;\n"
                 'if (write(1, "ready 1 0\\n", 10) != 10) return 3; while (read(0, &c, 1) > 0); return 0; }\n')
-    plain, b.scenarios = b.scenarios, b.compile(source, "unseen")
-    try:
-        with Process(b, "x", "") as p:
-            found = b.found(p)
-            b.expect("free, or another block", found["blocks_free_in_heap"], 2)
-            b.expect("blocks in no table", found["blocks_in_no_table"] >= 1, True)
-            b.expect("lost", found["lost"], {"count": 2, "bytes": 777 + 64})
-            text = b.leaks(str(p.pid)).stdout
-            b.expect("it is told", "(without 2 that the heap knows as free)" in text, True)
-            b.expect("status", p.goes_on(), 0)
-    finally:
-        b.scenarios = plain
+    program = b.compile(source, "unseen")
+    with Process(b, "x", "", program=program) as p:
+        found = b.found(p)
+        b.expect("free, or another block", found["blocks_free_in_heap"], 2)
+        b.expect("blocks in no table", found["blocks_in_no_table"] >= 1, True)
+        b.expect("lost", found["lost"], {"count": 2, "bytes": 777 + 64})
+        text = b.leaks(str(p.pid)).stdout
+        b.expect("it is told", "(without 2 that the heap knows as free)" in text, True)
+        b.expect("status", p.goes_on(), 0)
 
 
 @test
@@ -397,31 +391,28 @@ def what_a_sampled_program_lost_is_estimated_by_call_site(b):
                 "int main(void) { char c; for (int i = 0; i < 20000; i++) { keep_some(i); if (i % 4 == 0) lose_some();\n"
                 "if (i % 5 == 0) lose_list(); } scrub();\n"
                 'if (write(1, "ready 1 0\\n", 10) != 10) return 3; while (read(0, &c, 1) > 0); return 0; }\n')
-    plain, b.scenarios = b.scenarios, b.compile(source, "sampled")
+    program = b.compile(source, "sampled")
     truth = {"lose_some": (5000, 5000000), "lose_list": (8000, 4000000)}
-    try:
-        with Process(b, "x", "mode=sample interval=65536") as p:
-            done = b.leaks(str(p.pid), "--json", "--top=1")
-            found = json.loads(done.stdout)
-            b.expect("lost, from the heap itself", found["lost"]["count"], 13000)
-            b.expect("blocks from", found["blocks_from"], "heap")
-            sums_of = {}
-            for site in found["lost_sites"]:
-                name = [f["function"] for f in site["stack"] if f["function"] in truth or f["function"] == "keep_some"][0]
-                count, size, samples = sums_of.get(name, (0, 0, 0))
-                sums_of[name] = (count + site["count"], size + site["bytes"], samples + site["estimate"]["samples"])
-                b.expect("its interval", site["estimate"]["bytes_low"] < site["bytes"] < site["estimate"]["bytes_high"], True)
-            b.expect("call sites", sorted(sums_of), sorted(truth))
-            # about 70 samples each: half as much again is more than four standard deviations
-            for name, (count, size) in truth.items():
-                got = sums_of[name]
-                b.expect("%s: %r" % (name, got), (count / 2 < got[0] < count * 1.5, size / 2 < got[1] < size * 1.5), (True, True))
-            text = b.leaks(str(p.pid)).stdout
-            b.expect("text", re.search(r"lost by call site, estimated from \d+ recorded ones among them:\n\n1\. about [\d.]+ MiB "
-                                       r"\(95 %: [\d.]+ MiB to [\d.]+ MiB\), about [\d,]+ blocks from \d+ recorded\n", text)
-                     is not None, True)
-    finally:
-        b.scenarios = plain
+    with Process(b, "x", "mode=sample interval=65536", program=program) as p:
+        done = b.leaks(str(p.pid), "--json", "--top=1")
+        found = json.loads(done.stdout)
+        b.expect("lost, from the heap itself", found["lost"]["count"], 13000)
+        b.expect("blocks from", found["blocks_from"], "heap")
+        sums_of = {}
+        for site in found["lost_sites"]:
+            name = [f["function"] for f in site["stack"] if f["function"] in truth or f["function"] == "keep_some"][0]
+            count, size, samples = sums_of.get(name, (0, 0, 0))
+            sums_of[name] = (count + site["count"], size + site["bytes"], samples + site["estimate"]["samples"])
+            b.expect("its interval", site["estimate"]["bytes_low"] < site["bytes"] < site["estimate"]["bytes_high"], True)
+        b.expect("call sites", sorted(sums_of), sorted(truth))
+        # about 70 samples each: half as much again is more than four standard deviations
+        for name, (count, size) in truth.items():
+            got = sums_of[name]
+            b.expect("%s: %r" % (name, got), (count / 2 < got[0] < count * 1.5, size / 2 < got[1] < size * 1.5), (True, True))
+        text = b.leaks(str(p.pid)).stdout
+        b.expect("text", re.search(r"lost by call site, estimated from \d+ recorded ones among them:\n\n1\. about [\d.]+ MiB "
+                                   r"\(95 %: [\d.]+ MiB to [\d.]+ MiB\), about [\d,]+ blocks from \d+ recorded\n", text)
+                 is not None, True)
 
 
 @test
@@ -444,15 +435,12 @@ def much_memory_that_is_not_for_children_is_told(b):
                 "void **p = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);\n"
                 "if (p == MAP_FAILED || madvise(p, bytes, MADV_DONTFORK)) return 4;\n"
                 'if (write(1, "ready 0 0\\n", 10) != 10) return 3; while (read(0, &c, 1) > 0); return 0; }\n')
-    plain, b.scenarios = b.scenarios, b.compile(source, "much")
-    try:
-        with Process(b, "x") as p:
-            found = b.found(p)
-            b.expect("warnings", [w.split(" that")[0] for w in found["warnings"]], ["100 MiB"])
-            b.expect("what they mean", all("what only they point to counts as lost" in w for w in found["warnings"]), True)
-            b.expect("status", p.goes_on(), 0)
-    finally:
-        b.scenarios = plain
+    program = b.compile(source, "much")
+    with Process(b, "x", program=program) as p:
+        found = b.found(p)
+        b.expect("warnings", [w.split(" that")[0] for w in found["warnings"]], ["100 MiB"])
+        b.expect("what they mean", all("what only they point to counts as lost" in w for w in found["warnings"]), True)
+        b.expect("status", p.goes_on(), 0)
 
 
 @test
@@ -463,24 +451,21 @@ def a_main_thread_that_has_ended_is_told(b):
                 'static void *wait_here(void *p) { char c; if (write(1, "ready 0 0\\n", 10) != 10) exit(3);\n'
                 "while (read(0, &c, 1) > 0); exit(0); }\n"
                 "int main(void) { pthread_t t; if (pthread_create(&t, 0, wait_here, 0)) return 4; pthread_exit(0); }\n")
-    plain, b.scenarios = b.scenarios, b.compile(source, "headless")
-    try:
-        with Process(b, "x") as p:
-            for _ in range(1000):
-                with open("/proc/%d/status" % p.pid, encoding="utf-8") as f:
-                    if "State:\tZ" in f.read():
-                        break
-                time.sleep(0.01)
-            other = [t for t in os.listdir("/proc/%d/task" % p.pid) if t != str(p.pid)]
-            for command in ("leaks", "allocators", "maps", "meminfo", "triage"):
-                done = subprocess.run([b.memtrack, command, str(p.pid)], env=b.env, capture_output=True, text=True,
-                                      timeout=TIMEOUT_S, check=False)
-                refusal(b, command, done, "the main thread of process %d has ended, and others run on" % p.pid)
-                b.expect("%s: the other thread: %r" % (command, done.stderr), done.stderr.endswith(" %s\n" % other[0]), True)
-            b.expect("by the other thread", b.leaks(other[0]).returncode, 0)
-            b.expect("status", p.goes_on(), 0)
-    finally:
-        b.scenarios = plain
+    program = b.compile(source, "headless")
+    with Process(b, "x", program=program) as p:
+        for _ in range(1000):
+            with open("/proc/%d/status" % p.pid, encoding="utf-8") as f:
+                if "State:\tZ" in f.read():
+                    break
+            time.sleep(0.01)
+        other = [t for t in os.listdir("/proc/%d/task" % p.pid) if t != str(p.pid)]
+        for command in ("leaks", "allocators", "maps", "meminfo", "triage"):
+            done = subprocess.run([b.memtrack, command, str(p.pid)], env=b.env, capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, check=False)
+            refusal(b, command, done, "the main thread of process %d has ended, and others run on" % p.pid)
+            b.expect("%s: the other thread: %r" % (command, done.stderr), done.stderr.endswith(" %s\n" % other[0]), True)
+        b.expect("by the other thread", b.leaks(other[0]).returncode, 0)
+        b.expect("status", p.goes_on(), 0)
 
 
 @test
